@@ -1,0 +1,105 @@
+"""The build: protobuf stubs generated from proto/, Cython kernels compiled, nothing of either committed."""
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Command, Extension, setup
+from setuptools.command.build import build
+
+PROTO_ROOT = Path("proto")
+PROTO_PACKAGE = PROTO_ROOT / "camera_ai"
+KERNELS = sorted(path.stem for path in Path("cython_ext").glob("*.pyx"))
+# CYTHON_DEBUG=1 builds the kernels with bounds checks, for one run of their tests.
+DEBUG = os.environ.get("CYTHON_DEBUG") == "1"
+
+
+class BuildProto(Command):
+    """Generate camera_ai/*_pb2.py, *_pb2.pyi and *_pb2_grpc.py; in place for an editable install."""
+
+    description = "generate protobuf stubs"
+    user_options = [("build-lib=", "d", "where to put the stubs")]
+    editable_mode = False
+
+    def initialize_options(self):
+        self.build_lib = None
+
+    def finalize_options(self):
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def _target_root(self):
+        return PROTO_ROOT if self.editable_mode else Path(self.build_lib)
+
+    def run(self):
+        import grpc_tools
+        from grpc_tools import protoc
+
+        root = self._target_root()
+        (root / "camera_ai").mkdir(parents=True, exist_ok=True)
+        well_known = Path(grpc_tools.__file__).parent / "_proto"
+        arguments = ["protoc", f"-I{PROTO_ROOT}", f"-I{well_known}"]
+        arguments += [f"--{out}={root}" for out in ("python_out", "pyi_out", "grpc_python_out")]
+        if protoc.main(arguments + self.get_source_files()) != 0:
+            raise SystemExit("protoc failed; its message is above")
+
+    def get_source_files(self):
+        return sorted(str(path) for path in PROTO_PACKAGE.glob("*.proto"))
+
+    def get_outputs(self):
+        names = [Path(source).stem for source in self.get_source_files()]
+        endings = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
+        return [str(self._target_root() / "camera_ai" / (name + end)) for name in names for end in endings]
+
+    def get_output_mapping(self):
+        return {}
+
+
+class Build(build):
+    sub_commands = [("build_proto", None), *build.sub_commands]
+
+
+def kernels():
+    """Cythonize the kernels; a performance hint (a GIL taken or a Python call in a kernel) fails the build."""
+    extensions = [
+        Extension(
+            f"cython_ext.{name}",
+            [f"cython_ext/{name}.pyx"],
+            extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wno-unused-function"],
+        )
+        for name in KERNELS
+    ]
+    directives = {
+        "language_level": 3,
+        "boundscheck": DEBUG,
+        "wraparound": False,
+        "initializedcheck": DEBUG,
+        "cdivision": not DEBUG,
+        "embedsignature": False,
+        "show_performance_hints": True,
+    }
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        modules = cythonize(extensions, compiler_directives=directives, force=DEBUG)
+    sys.stderr.write(said.getvalue())
+    if "performance hint" in said.getvalue():
+        for name in KERNELS:
+            Path(f"cython_ext/{name}.c").unlink(missing_ok=True)
+        raise SystemExit("a kernel has a performance hint (above): mend it")
+    return modules
+
+
+setup(
+    packages=["camera_ai", "cython_ext", "edge_agent", "edge_agent.rtsp", "central_server", "central_server.detectors"],
+    package_dir={"camera_ai": "proto/camera_ai"},
+    package_data={
+        "camera_ai": ["*.proto", "py.typed"],
+        "cython_ext": ["*.pyi", "*.pxd", "py.typed"],
+        "edge_agent": ["media/*", "py.typed"],
+        "central_server": ["models/*", "py.typed"],
+    },
+    ext_modules=kernels(),
+    cmdclass={"build": Build, "build_proto": BuildProto},
+)
