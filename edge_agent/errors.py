@@ -1,0 +1,24 @@
+"""What can go wrong in the edge agent, as exceptions whose text is one clear line for a person.
+
+AgentError             the root: the command line prints it as `edge-agent: TEXT` and exits with 1
+├── UsageError         what was typed is wrong (exit code 2)
+└── ConfigError        a configuration file is unreadable, or a value in it is wrong
+
+No text of these ever carries a password.
+"""
+
+
+class AgentError(Exception):
+    """An expected failure; its text is one line that names what was found, where, and what was expected."""
+
+    exit_code = 1
+
+
+class UsageError(AgentError):
+    """An argument or option has a value that cannot be meant."""
+
+    exit_code = 2
+
+
+class ConfigError(AgentError):
+    """A configuration or secrets file cannot be read, or something in it is not allowed."""
