@@ -1,0 +1,1 @@
+"""The central server: frames of many cameras in, detections out."""

@@ -1,0 +1,1 @@
+"""Detectors: what finds objects in an image, behind one small protocol."""

@@ -1,0 +1,121 @@
+"""The values that travel through the server: a frame in, an answer out."""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ImageFormat(enum.IntEnum):
+    """How a frame's bytes are coded; the numbers are the wire's."""
+
+    ENCODED = 0
+    RGB24 = 1
+    BGR24 = 2
+    GRAY8 = 3
+
+
+class Outcome(enum.IntEnum):
+    """What became of a frame; the numbers are the wire's."""
+
+    DETECTED = 1
+    STALE = 2
+    SUPERSEDED = 3
+    BAD_IMAGE = 4
+    TOO_LARGE = 5
+    OVER_CAPACITY = 6
+    INTERNAL_ERROR = 7
+
+    @property
+    def words(self) -> str:
+        """The outcome as people and metrics read it, e.g. ``bad image``."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedImage:
+    """A picture as it was sent: bytes, and what is needed to read them.
+
+    `width` and `height` are pixels and count only for raw formats.
+    """
+
+    data: bytes
+    format: ImageFormat = ImageFormat.ENCODED
+    width: int = 0
+    height: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of one camera as it arrived.
+
+    `age_ms` is how old it was when it was sent, by the sender's monotonic clock;
+    `max_age_ms` is None where the sender leaves it to the server.
+    """
+
+    frame_id: int
+    image: EncodedImage
+    camera_id: str = ""
+    capture_time_ns: int = 0
+    age_ms: int = 0
+    max_age_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """What a detector found in one image, by score descending.
+
+    Attributes:
+        boxes_xyxy: (n, 4) float32, pixels of the image, x1 <= x2 and y1 <= y2.
+        scores: (n,) float32, 0 to 1.
+        class_ids: (n,) integers, indices into the detector's labels.
+
+    """
+
+    boxes_xyxy: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    class_ids: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        n = len(self.scores)
+        if self.boxes_xyxy.shape != (n, 4) or self.class_ids.shape != (n,):
+            raise ValueError(
+                f"expected boxes (n, 4), scores (n,) and class ids (n,), found "
+                f"{self.boxes_xyxy.shape}, {self.scores.shape} and {self.class_ids.shape}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One detected object at the wire: whole pixels of the image that was sent."""
+
+    label: str
+    confidence: float
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The one answer to a frame."""
+
+    frame_id: int
+    outcome: Outcome
+    objects: tuple[Object, ...] = field(default=())
+    detail: str = ""
+    queue_ms: float = 0.0
+    work_ms: float = 0.0
+
+
+def to_objects(detections: Detections, labels: tuple[str, ...]) -> tuple[Object, ...]:
+    """Round detections to whole pixels, once: x, y = round(x1, y1), width = round(x2) - x, height likewise."""
+    corners = np.rint(detections.boxes_xyxy).astype(np.int64).tolist()
+    return tuple(
+        Object(labels[class_id], score, x1, y1, x2 - x1, y2 - y1)
+        for (x1, y1, x2, y2), score, class_id in zip(
+            corners, detections.scores.tolist(), detections.class_ids.tolist(), strict=True
+        )
+    )
