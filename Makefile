@@ -1,0 +1,49 @@
+# Two commands matter: `make demo` and `make test`; each does its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Seconds that the demo runs; 0 until Ctrl-C.
+DURATION ?= 0
+SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd)
+
+.PHONY: demo test soak check reference bench clean
+
+demo: $(VENV)/.demo-ready
+	@$(BIN)/python tools/demo.py --duration $(DURATION)
+
+test: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+
+soak: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -m soak --timeout 3600 -s $(ARGS)
+
+check: $(VENV)/.test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml $(addprefix cython_ext.,$(basename $(notdir $(wildcard cython_ext/*.pyx))))
+	$(BIN)/lint-imports
+
+reference:
+	@echo "reference_server/ is not in the tree yet: there is nothing to build" >&2; exit 2
+
+bench: $(VENV)/.test-ready
+	$(BIN)/python -m bench $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist demo-run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f cython_ext/*.c cython_ext/*.so proto/camera_ai/*_pb2*
+
+$(VENV)/bin/python:
+	@sh tools/prerequisites.sh $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: $(SOURCES) | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[edge,server]'
+	@touch $@
+
+$(VENV)/.test-ready: $(SOURCES) tools/test-packages.sh
+	@sh tools/test-packages.sh
+	@$(MAKE) --no-print-directory $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[edge,server,dev]'
+	@touch $@ $(VENV)/.demo-ready

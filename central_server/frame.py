@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 
 class ImageFormat(enum.IntEnum):
-    """How a frame's bytes are coded; the numbers are the wire's."""
+    """How a frame's bytes are coded; the numbers are the wire's, but for UNKNOWN: a later version's."""
 
+    UNKNOWN = -1
     ENCODED = 0
-    RGB24 = 1
-    BGR24 = 2
-    GRAY8 = 3
+    JPEG = 1
+    PNG = 2
+    RGB24 = 3
+    BGR24 = 4
+    GRAY8 = 5
 
 
 class Outcome(enum.IntEnum):

@@ -16,7 +16,9 @@ STEM = "ssdlite_mobilenet_v2_coco"
 def create(argument: str, options: DetectorOptions) -> Ssd:
     """Make the detector for `--detector coco-ssd`."""
     if argument or options.labels_file:
-        raise OptionError("--detector coco-ssd: takes no argument and no --labels; for a model of your own use onnx:FILE")
+        raise OptionError(
+            "--detector coco-ssd: takes no argument and no --labels; for a model of your own use onnx:FILE"
+        )
     session = open_session(MODELS / f"{STEM}.onnx", options.providers)
     anchors = np.load(MODELS / f"{STEM}.anchors.npy").astype(np.float32)
     return Ssd("coco-ssd", session, anchors, read_labels(MODELS / f"{STEM}.labels.txt"))

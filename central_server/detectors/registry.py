@@ -29,7 +29,9 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
     name, _, argument = name_and_argument.partition(":")
     points = [point for point in entry_points(group=GROUP) if point.name == name]
     if not points:
-        raise OptionError(f"--detector {name_and_argument}: found no {name!r}, expected one of {', '.join(known_names())}")
+        raise OptionError(
+            f"--detector {name_and_argument}: found no {name!r}, expected one of {', '.join(known_names())}"
+        )
     try:
         factory: DetectorFactory = points[0].load()
     except ImportError as error:

@@ -34,6 +34,6 @@ def open_session(model: Path, providers: Sequence[str]) -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=list(providers))
-    except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions share no base class
+    except Exception as error:
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DetectorError(f"{model}: onnxruntime cannot load it: {first_line}") from error

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cython_ext.boxes import decode_ssd
+from cython_ext.nms import nms
+from cython_ext.resize import resize_to_tensor
 from numpy.typing import NDArray
 
 from central_server.detectors.detector import Query
 from central_server.frame import Detections
-from cython_ext.boxes import decode_ssd
-from cython_ext.nms import nms
-from cython_ext.resize import resize_to_tensor
 
 # As trained: value * 2/255 - 1, and boxes of one class suppressed above this overlap.
 INPUT_SCALE = 2.0 / 255.0
@@ -25,7 +25,9 @@ class Ssd:
     The image is resized to the input without keeping its aspect, as the model was trained.
     """
 
-    def __init__(self, name: str, session: Any, anchors: NDArray[np.float32], labels: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, session: Any, anchors: NDArray[np.float32], labels: tuple[str, ...]
+    ) -> None:
         self.name = name
         self.labels = labels
         self._session = session
@@ -41,7 +43,9 @@ class Ssd:
     def detect(self, image: NDArray[np.uint8], query: Query) -> Detections:
         """See `Detector.detect`. The GIL is held only between resize, inference, decoding and NMS."""
         resize_to_tensor(image, self._tensor.shape[2:], INPUT_SCALE, INPUT_OFFSET, out=self._tensor)
-        encodings, logits = self._session.run(("box_encodings", "class_logits"), {self._input_name: self._tensor})
+        encodings, logits = self._session.run(
+            ("box_encodings", "class_logits"), {self._input_name: self._tensor}
+        )
         boxes_xyxy, scores, class_ids = decode_ssd(
             encodings[0],
             logits[0],

@@ -1,0 +1,148 @@
+"""The command line of the central server."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from central_server.errors import ServerError
+
+app = typer.Typer(
+    name="central-server",
+    help="Detects objects in the frames of many cameras and streams the boxes back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"central-server {version('camera-ai')}")
+        raise typer.Exit
+
+
+@app.callback()
+def callback(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold what all commands share."""
+
+
+@app.command()
+def serve(
+    listen: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Where; port 0 takes a free one.", envvar="CAMERA_AI_LISTEN"),
+    ] = "127.0.0.1:50051",
+    detector: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="coco-ssd, onnx:FILE, simulated:MS, or an installed one.",
+            envvar="CAMERA_AI_DETECTOR",
+        ),
+    ] = "coco-ssd",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Threads that detect; by default one for each usable core."),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="One label a line, for a model that does not carry its own."),
+    ] = None,
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="onnxruntime execution provider; again for more, in order of preference."
+        ),
+    ] = None,
+    min_score: Annotated[
+        float, typer.Option(min=0, max=1, help="Least score for streams that do not say.")
+    ] = 0.5,
+    max_streams: Annotated[int, typer.Option(min=1, max=100_000, help="More are refused.")] = 256,
+    max_age_ms: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=3_600_000,
+            help="Frames older than this are not worked on, where the agent does not say.",
+        ),
+    ] = 1000,
+    max_image_bytes: Annotated[
+        int, typer.Option(min=1024, max=256 << 20, help="Larger images are refused.")
+    ] = 4 << 20,
+    max_image_pixels: Annotated[
+        int, typer.Option(min=64, max=1 << 30, help="Images of more pixels are refused.")
+    ] = 4096 * 4096,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM certificate chain.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its PEM private key.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow plaintext beyond loopback.")] = False,
+    drain_grace_s: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds for answering accepted frames after SIGTERM.")
+    ] = 10.0,
+    log_level: Annotated[str, typer.Option(help=" | ".join(LOG_LEVELS))] = "info",
+) -> None:
+    """Serve until SIGTERM; prints `listening HOST:PORT` once ready."""
+    import asyncio
+    import logging
+
+    from central_server.cores import usable_cores
+    from central_server.detectors.detector import DetectorOptions
+    from central_server.image import ImageLimits
+    from central_server.listen import TlsFiles, parse_address
+    from central_server.server import ServeOptions
+    from central_server.server import serve as run_server
+
+    if log_level not in LOG_LEVELS:
+        raise typer.BadParameter(
+            f"found {log_level!r}, expected one of {', '.join(LOG_LEVELS)}", param_hint="--log-level"
+        )
+    if (tls_certificate is None) != (tls_key is None):
+        raise typer.BadParameter(
+            "--tls-certificate and --tls-key go together", param_hint="--tls-certificate"
+        )
+    logging.basicConfig(
+        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    options = ServeOptions(
+        listen=parse_address(listen),
+        detector=detector,
+        workers=workers or usable_cores(),
+        detector_options=DetectorOptions(labels, tuple(provider or ("CPUExecutionProvider",))),
+        min_score=min_score,
+        max_streams=max_streams,
+        max_age_ms=max_age_ms,
+        limits=ImageLimits(max_image_bytes, max_image_pixels),
+        tls=TlsFiles(tls_certificate, tls_key) if tls_certificate and tls_key else None,
+        insecure=insecure,
+        drain_grace_s=drain_grace_s,
+    )
+    asyncio.run(run_server(options))
+
+
+@app.command()
+def detectors() -> None:
+    """List the detectors that are installed."""
+    from central_server.detectors.registry import known_names
+
+    for name in known_names():
+        typer.echo(name)
+
+
+def main() -> None:
+    """Run the command line; what is expected to go wrong ends in one line."""
+    try:
+        app()
+    except ServerError as error:
+        typer.echo(f"central-server: {error}", err=True)
+        sys.exit(error.exit_code)

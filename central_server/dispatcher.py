@@ -1,0 +1,63 @@
+"""Frames from the streams to the workers and answers back: the scheduler and the engine joined."""
+
+import time
+from collections.abc import Callable
+
+from central_server.counters import FrameCounters
+from central_server.detectors.detector import Query
+from central_server.engine import Engine
+from central_server.frame import Answer, Frame, Outcome
+from central_server.scheduler import Scheduler, Stream, Waiting
+
+
+class Dispatcher:
+    """Lives in the event loop. Every frame submitted to a stream that stays gets exactly one answer."""
+
+    def __init__(
+        self, engine: Engine, default_max_age_ms: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine = engine
+        self._scheduler = Scheduler()
+        self._default_max_age_ms = default_max_age_ms
+        self._clock = clock
+        self.counters = FrameCounters()
+
+    def open_stream(self, camera_id: str, query: Query, on_answer: Callable[[Answer], None]) -> Stream:
+        """Begin a stream; `on_answer` is called once for each of its frames."""
+
+        def on_drop(dropped: Waiting, reason: Outcome) -> None:
+            self.counters.count(camera_id, reason)
+            queue_ms = (self._clock() - dropped.arrived_s) * 1e3
+            on_answer(Answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
+
+        return Stream(camera_id, query, on_answer, on_drop)
+
+    def submit(self, stream: Stream, frame: Frame) -> None:
+        """Take a frame in; it is answered at once, later, or when a newer one supersedes it."""
+        now_s = self._clock()
+        max_age_ms = self._default_max_age_ms if frame.max_age_ms is None else frame.max_age_ms
+        self._scheduler.offer(stream, frame, now_s, now_s + (max_age_ms - frame.age_ms) / 1e3)
+        self._fill_workers()
+
+    def close_stream(self, stream: Stream) -> None:
+        """Forget a stream whose client has gone; what a worker has in hand is counted, not answered."""
+        self._scheduler.leave(stream)
+
+    def _fill_workers(self) -> None:
+        while self._engine.free_workers:
+            now_s = self._clock()
+            waiting = self._scheduler.take(now_s)
+            if waiting is None:
+                return
+            self._start_work(waiting, (now_s - waiting.arrived_s) * 1e3)
+
+    def _start_work(self, waiting: Waiting, queue_ms: float) -> None:
+        stream = waiting.stream
+
+        def on_answer(answer: Answer) -> None:
+            self.counters.count(stream.camera_id, answer.outcome)
+            if not stream.left:
+                stream.on_answer(answer)
+            self._fill_workers()
+
+        self._engine.submit(waiting.frame, stream.query, queue_ms, on_answer)

@@ -1,0 +1,139 @@
+"""Bytes to pixels: only JPEG, PNG and raw frames, checked by their headers before anything is allocated.
+
+The rules for unusual pictures (boxes always refer to the pixels as they were sent):
+
+- An EXIF rotation is ignored.
+- Grayscale becomes three equal channels; alpha is dropped; 16 bits become 8 by their high byte.
+- CMYK and YCCK JPEGs are converted by OpenCV, with Adobe's inversion.
+- Progressive JPEGs are like others. 12-bit, lossless and arithmetic-coded ones are refused.
+- A picture that ends early or is damaged is refused, never filled in.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from central_server.errors import BadImageError, TooLargeError
+from central_server.frame import EncodedImage, ImageFormat
+from central_server.image_header import ImageHeader, read_jpeg_header, read_png_header
+
+JPEG_START = b"\xff\xd8\xff"
+PNG_START = b"\x89PNG\r\n\x1a\n"
+MIN_SIDE_PX = 8
+CV2_FLAGS = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+RAW_CHANNELS = {ImageFormat.RGB24: 3, ImageFormat.BGR24: 3, ImageFormat.GRAY8: 1}
+
+# A decoder's threads would fight the workers for their cores.
+cv2.setNumThreads(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """What a frame may be at most.
+
+    `max_bytes` is the announced limit for image data, `max_pixels` for width x height.
+    """
+
+    max_bytes: int = 4 << 20
+    max_pixels: int = 4096 * 4096
+
+
+def decode(image: EncodedImage, limits: ImageLimits) -> NDArray[np.uint8]:
+    """Decode a frame to RGB.
+
+    Releases the GIL while it decodes JPEG (libjpeg-turbo, accurate DCT and upsampling) or PNG.
+
+    Returns:
+        (height, width, 3) uint8, C-contiguous.
+
+    Raises:
+        TooLargeError: more bytes or pixels than `limits`; told from the header, before allocating.
+        BadImageError: no whole picture of the format it claims.
+
+    """
+    size = len(image.data)
+    if size > limits.max_bytes:
+        raise TooLargeError(f"found {size} bytes of image, expected at most {limits.max_bytes}")
+    if image.format in RAW_CHANNELS:
+        return _from_raw(image, limits)
+    data = image.data
+    if data.startswith(JPEG_START) and image.format in (ImageFormat.ENCODED, ImageFormat.JPEG):
+        header = read_jpeg_header(data)
+        _check_size(header.width, header.height, limits)
+        return _decode_jpeg(data, header)
+    if data.startswith(PNG_START) and image.format in (ImageFormat.ENCODED, ImageFormat.PNG):
+        header = read_png_header(data)
+        _check_size(header.width, header.height, limits)
+        return _decode_with_cv2(data, header, "PNG")
+    if image.format is ImageFormat.UNKNOWN:
+        raise BadImageError(
+            "found an image format that this version does not know, expected JPEG, PNG or raw"
+        )
+    expected = "JPEG or PNG" if image.format is ImageFormat.ENCODED else image.format.name
+    found = f"bytes that begin {data[:8].hex(' ')}" if data else "no bytes"
+    raise BadImageError(f"found {found}, expected {expected}")
+
+
+def _check_size(width: int, height: int, limits: ImageLimits) -> None:
+    if width < MIN_SIDE_PX or height < MIN_SIDE_PX:
+        raise BadImageError(
+            f"found {width} x {height} pixels, expected at least {MIN_SIDE_PX} x {MIN_SIDE_PX}"
+        )
+    if width * height > limits.max_pixels:
+        raise TooLargeError(
+            f"found {width} x {height} = {width * height} pixels, expected at most {limits.max_pixels}"
+        )
+
+
+def _from_raw(image: EncodedImage, limits: ImageLimits) -> NDArray[np.uint8]:
+    width, height = image.width, image.height
+    _check_size(width, height, limits)
+    channels = RAW_CHANNELS[image.format]
+    expected = width * height * channels
+    if len(image.data) != expected:
+        raise BadImageError(
+            f"found {len(image.data)} bytes of {image.format.name}, "
+            f"expected {width} x {height} x {channels} = {expected}"
+        )
+    pixels = np.frombuffer(image.data, np.uint8).reshape(height, width, channels)
+    if image.format is ImageFormat.RGB24:
+        return pixels
+    return np.ascontiguousarray(
+        pixels[..., ::-1] if channels == 3 else np.broadcast_to(pixels, (height, width, 3))
+    )
+
+
+def _decode_jpeg(data: bytes, header: ImageHeader) -> NDArray[np.uint8]:
+    if header.bits != 8:
+        raise BadImageError(f"found a JPEG of {header.bits} bits a sample, expected 8")
+    try:
+        _, _, colorspace, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:
+        # Subsampling that libjpeg-turbo's simple interface does not know; the other decoder may.
+        colorspace = "unknown"
+    if colorspace not in ("YCbCr", "RGB", "Gray"):
+        return _decode_with_cv2(data, header, "JPEG")
+    try:
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data, "RGB", fastdct=False, fastupsample=False, strict=True
+        )
+    except ValueError as error:
+        raise BadImageError(f"found a damaged JPEG of {header.width} x {header.height}: {error}") from None
+    return pixels
+
+
+def _decode_with_cv2(data: bytes, header: ImageHeader, name: str) -> NDArray[np.uint8]:
+    try:
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), CV2_FLAGS)
+    except cv2.error as error:
+        raise BadImageError(f"found a {name} that does not decode: {error.err}") from None
+    if pixels is None:
+        raise BadImageError(f"found a damaged {name} of {header.width} x {header.height}")
+    if pixels.shape != (header.height, header.width, 3):
+        raise BadImageError(
+            f"found a {name} of {header.width} x {header.height} that decodes to {pixels.shape}"
+        )
+    return np.asarray(pixels, np.uint8)

@@ -1,0 +1,164 @@
+"""The server put together: detectors, engine, gRPC; from start to drain."""
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from central_server import wire
+from central_server.counters import in_words
+from central_server.detectors import registry
+from central_server.detectors.detector import Detector, DetectorOptions
+from central_server.dispatcher import Dispatcher
+from central_server.engine import Engine
+from central_server.errors import ListenError, OptionError
+from central_server.image import ImageLimits
+from central_server.listen import Address, TlsFiles, check_free, check_protection
+from central_server.servicer import ControlServicer, DetectionServicer
+
+log = logging.getLogger(__name__)
+
+# In one in work and one waiting: a third would only supersede the second.
+WINDOW = 2
+# What remains of the drain's patience for closing connections after the calls have ended.
+CLOSE_GRACE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What `central-server serve` was told."""
+
+    listen: Address
+    detector: str
+    workers: int
+    detector_options: DetectorOptions = field(default_factory=DetectorOptions)
+    min_score: float = 0.5
+    max_streams: int = 256
+    max_age_ms: int = 1000
+    limits: ImageLimits = field(default_factory=ImageLimits)
+    tls: TlsFiles | None = None
+    insecure: bool = False
+    drain_grace_s: float = 10.0
+
+
+class Server:
+    """The central server in one event loop.
+
+    Lifecycle: `start` (raises for everything that is wrong with the options), then `drain`.
+    """
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._health = health.aio.HealthServicer()
+
+    async def start(self) -> Address:
+        """Load the detectors, listen, and say so to the health service.
+
+        Returns:
+            The address with its real port.
+
+        Raises:
+            OptionError, DetectorError, ListenError: in one line each.
+
+        """
+        options = self._options
+        check_protection(options.listen, options.tls, options.insecure)
+        check_free(options.listen)
+        detectors = registry.load(options.detector, options.detector_options, options.workers)
+        self._engine = Engine(detectors, options.limits)
+        self._dispatcher = Dispatcher(self._engine, options.max_age_ms)
+        self._detection = DetectionServicer(
+            self._dispatcher,
+            self._facts(detectors[0]),
+            detectors[0].labels,
+            options.min_score,
+            options.max_streams,
+        )
+        self._control = ControlServicer(int(options.drain_grace_s * 1e3))
+        self._grpc = grpc.aio.server(options=channel_options(options))
+        self._grpc.add_generic_rpc_handlers((self._detection.handler(), self._control.handler()))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
+        port = self._bind()
+        self._engine.start()
+        await self._grpc.start()
+        await self._tell_health(health_pb2.HealthCheckResponse.SERVING)
+        if options.insecure and not options.listen.is_loopback:
+            log.warning(
+                "plaintext beyond loopback: whoever is on the way can read and forge frames (--insecure)"
+            )
+        return Address(options.listen.host, port)
+
+    async def drain(self) -> None:
+        """Tell the agents, answer what was accepted, then close; bounded by the drain grace."""
+        log.info("draining %d streams", self._detection.open_streams)
+        await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._control.drain()
+        if not await self._detection.drain(self._options.drain_grace_s):
+            log.warning("%d streams did not end in time and are cut", self._detection.open_streams)
+        await self._grpc.stop(CLOSE_GRACE_S)
+        self._engine.stop(CLOSE_GRACE_S)
+        log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
+
+    def _facts(self, detector: Detector) -> wire.Facts:
+        return wire.Facts(
+            version=version("camera-ai"),
+            detector=detector.name,
+            max_image_bytes=self._options.limits.max_bytes,
+            max_image_pixels=self._options.limits.max_pixels,
+            window=WINDOW,
+            default_max_age_ms=self._options.max_age_ms,
+            input_wh=detector.input_wh,
+        )
+
+    def _bind(self) -> int:
+        address, tls = str(self._options.listen), self._options.tls
+        try:
+            if tls is None:
+                return self._grpc.add_insecure_port(address)
+            return self._grpc.add_secure_port(address, _credentials(tls))
+        except RuntimeError as error:
+            raise ListenError(f"--listen {address}: {error}") from error
+
+    async def _tell_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for service in ("", wire.DETECTION_SERVICE):
+            await self._health.set(service, status)
+
+
+def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
+    try:
+        return grpc.ssl_server_credentials([(tls.key.read_bytes(), tls.certificate.read_bytes())])
+    except OSError as error:
+        raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+
+def channel_options(options: ServeOptions) -> list[tuple[str, int]]:
+    """Give gRPC's settings: limits, and keepalive as the agent's client expects it."""
+    return [
+        # A port in use is an error, not shared with whoever has it.
+        ("grpc.so_reuseport", 0),
+        # A message above the announced limit still gets its answer; above twice that gRPC ends the call.
+        ("grpc.max_receive_message_length", 2 * options.limits.max_bytes),
+        # Identity only: a compressed message could expand a thousandfold before anybody looks at it.
+        ("grpc.compression_enabled_algorithms_bitset", 1),
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ]
+
+
+async def serve(options: ServeOptions) -> None:
+    """Run until SIGTERM or SIGINT, then drain. Prints `listening HOST:PORT` once ready."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = Server(options)
+    address = await server.start()
+    print(f"listening {address}", flush=True)  # noqa: T201 - what scripts and tests wait for
+    await stopping.wait()
+    await server.drain()

@@ -1,0 +1,127 @@
+"""The only module of the server that touches protobuf messages and call metadata."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from camera_ai import control_pb2, detection_pb2
+
+from central_server.frame import Answer, EncodedImage, Frame, ImageFormat
+
+DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
+CONTROL_SERVICE = control_pb2.DESCRIPTOR.services_by_name["Control"].full_name
+
+LABELS_KEY = "camera-ai-labels"
+MIN_SCORE_KEY = "camera-ai-min-score"
+
+FORMATS = {int(known): known for known in ImageFormat}
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a call asks for: labels (empty for all) and the least score (None: the default)."""
+
+    labels: tuple[str, ...] = ()
+    min_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the server tells every stream before its first request."""
+
+    version: str
+    detector: str
+    max_image_bytes: int
+    max_image_pixels: int
+    window: int
+    default_max_age_ms: int
+    input_wh: tuple[int, int] | None
+
+    def to_metadata(self) -> Metadata:
+        """Give the facts as initial metadata of DetectStream."""
+        pairs = [
+            ("camera-ai-version", self.version),
+            ("camera-ai-detector", self.detector),
+            ("camera-ai-max-image-bytes", str(self.max_image_bytes)),
+            ("camera-ai-max-image-pixels", str(self.max_image_pixels)),
+            ("camera-ai-window", str(self.window)),
+            ("camera-ai-max-age-ms", str(self.default_max_age_ms)),
+        ]
+        if self.input_wh is not None:
+            pairs.append(("camera-ai-input-wh", f"{self.input_wh[0]}x{self.input_wh[1]}"))
+        return tuple(pairs)
+
+
+def parse_request(data: bytes) -> Frame:
+    """Read a DetectRequest.
+
+    Raises:
+        google.protobuf.message.DecodeError: the bytes are no DetectRequest; gRPC ends the call.
+
+    """
+    message = detection_pb2.DetectRequest.FromString(data)
+    image_format = FORMATS.get(message.format, ImageFormat.UNKNOWN)
+    return Frame(
+        frame_id=message.frame_id,
+        image=EncodedImage(message.image_data, image_format, message.width, message.height),
+        camera_id=message.camera_id,
+        capture_time_ns=message.capture_time_ns,
+        age_ms=message.age_ms,
+        max_age_ms=message.max_age_ms if message.HasField("max_age_ms") else None,
+    )
+
+
+def build_response(answer: Answer) -> bytes:
+    """Write a DetectResponse."""
+    message = detection_pb2.DetectResponse(
+        frame_id=answer.frame_id,
+        outcome=detection_pb2.Outcome.ValueType(answer.outcome),
+        detail=answer.detail,
+        queue_ms=answer.queue_ms,
+        work_ms=answer.work_ms,
+    )
+    for found in answer.objects:
+        item = message.objects.add(label=found.label, confidence=found.confidence)
+        item.bbox.x, item.bbox.y, item.bbox.width, item.bbox.height = (
+            found.x,
+            found.y,
+            found.width,
+            found.height,
+        )
+    return message.SerializeToString()
+
+
+def parse_wanted(metadata: Iterable[tuple[str, str | bytes]]) -> Wanted:
+    """Read what a call asks for.
+
+    Raises:
+        ValueError: a value that cannot be read, in words for the client.
+
+    """
+    labels: tuple[str, ...] = ()
+    min_score: float | None = None
+    for key, value in metadata:
+        text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+        if key == LABELS_KEY:
+            labels = tuple(unquote(part) for part in text.split(",") if part)
+        elif key == MIN_SCORE_KEY:
+            try:
+                min_score = float(text)
+            except ValueError:
+                min_score = -1.0
+            if not 0 <= min_score <= 1:
+                raise ValueError(f"{MIN_SCORE_KEY}: found {text!r}, expected a number from 0 to 1")
+    return Wanted(labels, min_score)
+
+
+def build_drain(reason: str, grace_ms: int) -> bytes:
+    """Write the Wish that announces a drain."""
+    return control_pb2.Wish(drain=control_pb2.Drain(reason=reason, grace_ms=grace_ms)).SerializeToString()
+
+
+def parse_watch_request(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Read a WatchRequest: the agent's version and its cameras."""
+    message = control_pb2.WatchRequest.FromString(data)
+    return message.agent_version, tuple(message.camera_ids)
