@@ -1,0 +1,117 @@
+"""Files that are replaced whole or not at all, by one process at a time."""
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from edge_agent.errors import ConfigError
+
+LARGEST_BYTES = 4 * 1024 * 1024
+LOCK_TIMEOUT_S = 10.0
+LOCK_POLL_S = 0.02
+
+
+def read_text(path: Path) -> str | None:
+    """Read a text file in UTF-8, its line ends untouched; None where there is none.
+
+    Raises ConfigError when it cannot be read, is larger than LARGEST_BYTES, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST_BYTES:
+        raise ConfigError(f"{path}: larger than {LARGEST_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
+        raise ConfigError(f"{path}:{line}:{column}: found a byte that is not UTF-8 text") from None
+
+
+def replace_text(path: Path, text: str, *, new_mode: int, mode: int | None = None) -> None:
+    """Write a whole file in UTF-8 such that a reader, or a crash, meets the old content or the new one.
+
+    A symbolic link is followed. `mode`, if given, is the mode of the file from its first byte; otherwise an
+    existing file keeps its mode and owner, and a new one gets `new_mode` as the umask allows. The caller
+    holds the lock: one temporary name beside the file is enough, and a crash leaves no more than that one.
+    Raises ConfigError.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.new")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_beside(target, temporary, text.encode(), mode=mode, new_mode=new_mode)
+        temporary.replace(target)
+        _sync_directory(target.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that serialises the commands which change a file; the lock is a hidden file beside it.
+
+    Raises ConfigError when another process keeps it for longer than LOCK_TIMEOUT_S seconds.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(target.with_name(f".{target.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be changed: {error.strerror}") from None
+    try:
+        _acquire(lock, path)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _acquire(lock: int, path: Path) -> None:
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ConfigError(f"{path}: another command has been changing it for too long") from None
+            time.sleep(LOCK_POLL_S)
+        else:
+            return
+
+
+def _write_beside(target: Path, temporary: Path, content: bytes, *, mode: int | None, new_mode: int) -> None:
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, new_mode if mode is None else mode
+    )
+    with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, not a path
+        with contextlib.suppress(FileNotFoundError):
+            before = target.stat()
+            if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                # Only root may give files away; anyone else goes on as the owner.
+                with contextlib.suppress(PermissionError):
+                    os.fchown(descriptor, before.st_uid, before.st_gid)
+            if mode is None:
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
