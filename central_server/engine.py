@@ -133,7 +133,10 @@ class Engine:
             self._free.append(worker)
             on_answer(answer)
 
-        worker.hand_over(lambda: loop.call_soon_threadsafe(done, worker.work(frame, query, queue_ms)))
+        def work() -> None:
+            loop.call_soon_threadsafe(done, worker.work(frame, query, queue_ms))
+
+        worker.hand_over(work)
 
     def stop(self, timeout_s: float) -> None:
         """End the workers after what they have in hand, waiting at most this long."""

@@ -192,19 +192,21 @@ class ControlServicer:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Give what a gRPC server registers."""
-        method = grpc.unary_stream_rpc_method_handler(
+        method: grpc.RpcMethodHandler[wire.WatchRequest, bytes] = grpc.unary_stream_rpc_method_handler(
             self.watch, request_deserializer=wire.parse_watch_request
         )
         return grpc.method_handlers_generic_handler(wire.CONTROL_SERVICE, {"Watch": method})
 
     async def watch(
-        self,
-        request: tuple[str, tuple[str, ...]],
-        context: "grpc.aio.ServicerContext[tuple[str, tuple[str, ...]], bytes]",
+        self, request: wire.WatchRequest, context: "grpc.aio.ServicerContext[wire.WatchRequest, bytes]"
     ) -> None:
         """Stay open; tell when the server drains."""
-        version, cameras = request
-        log.info("agent %s with %d cameras watches from %s", version, len(cameras), context.peer())
+        log.info(
+            "agent %r with %d cameras watches from %s",
+            request.agent_version,
+            len(request.camera_ids),
+            context.peer(),
+        )
         await self._draining.wait()
         await context.write(wire.build_drain("the server is shutting down", self._grace_ms))
 

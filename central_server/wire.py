@@ -14,6 +14,8 @@ CONTROL_SERVICE = control_pb2.DESCRIPTOR.services_by_name["Control"].full_name
 LABELS_KEY = "camera-ai-labels"
 MIN_SCORE_KEY = "camera-ai-min-score"
 
+# Names from clients stand in logs and counters: longer ones are cut.
+MAX_NAME_CHARS = 128
 FORMATS = {int(known): known for known in ImageFormat}
 
 Metadata = tuple[tuple[str, str], ...]
@@ -25,6 +27,14 @@ class Wanted:
 
     labels: tuple[str, ...] = ()
     min_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """An agent that listens for wishes."""
+
+    agent_version: str
+    camera_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ def parse_request(data: bytes) -> Frame:
     return Frame(
         frame_id=message.frame_id,
         image=EncodedImage(message.image_data, image_format, message.width, message.height),
-        camera_id=message.camera_id,
+        camera_id=message.camera_id[:MAX_NAME_CHARS],
         capture_time_ns=message.capture_time_ns,
         age_ms=message.age_ms,
         max_age_ms=message.max_age_ms if message.HasField("max_age_ms") else None,
@@ -77,7 +87,7 @@ def build_response(answer: Answer) -> bytes:
     """Write a DetectResponse."""
     message = detection_pb2.DetectResponse(
         frame_id=answer.frame_id,
-        outcome=detection_pb2.Outcome.ValueType(answer.outcome),
+        outcome=detection_pb2.Outcome.Name(answer.outcome),
         detail=answer.detail,
         queue_ms=answer.queue_ms,
         work_ms=answer.work_ms,
@@ -121,7 +131,7 @@ def build_drain(reason: str, grace_ms: int) -> bytes:
     return control_pb2.Wish(drain=control_pb2.Drain(reason=reason, grace_ms=grace_ms)).SerializeToString()
 
 
-def parse_watch_request(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Read a WatchRequest: the agent's version and its cameras."""
+def parse_watch_request(data: bytes) -> WatchRequest:
+    """Read a WatchRequest."""
     message = control_pb2.WatchRequest.FromString(data)
-    return message.agent_version, tuple(message.camera_ids)
+    return WatchRequest(message.agent_version[:MAX_NAME_CHARS], tuple(message.camera_ids))

@@ -30,19 +30,26 @@ class Detector(Protocol):
 
     A detector belongs to one worker thread: `detect` is never called from two threads at once, so
     it may keep buffers between calls. It should release the GIL while it computes.
-
-    Attributes:
-        name: as given to ``--detector``.
-        labels: one for each class id that `detect` can return.
-        input_wh: the model's input size in pixels, for agents that want to send no more than is
-            useful. None says that the detector does not look at pixels: frames are then not even
-            decoded, and `detect` gets an image of no rows.
-
     """
 
-    name: str
-    labels: tuple[str, ...]
-    input_wh: tuple[int, int] | None
+    @property
+    def name(self) -> str:
+        """As given to ``--detector``."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One for each class id that `detect` can return."""
+        ...
+
+    @property
+    def input_wh(self) -> tuple[int, int] | None:
+        """The model's input size in pixels, for agents that want to send no more than is useful.
+
+        None says that the detector does not look at pixels: frames are then not even decoded, and
+        `detect` gets an image of no rows.
+        """
+        ...
 
     def detect(self, image: NDArray[np.uint8], query: Query) -> Detections:
         """Find the objects in an RGB image, HWC uint8; boxes in its pixels, by score descending."""

@@ -4,13 +4,15 @@ Nothing here needs a session, so each rule can be tried on plain values.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from central_server.errors import DetectorError
 
 MAX_INPUT_PX = 4096
+# Ports that a refusal names: enough for every layout, and still one line.
+MAX_LISTED = 8
 # Cells are laid over the input once for each stride. Published heads have these; the first is the usual.
 STRIDES = (8, 16, 32)
 STRIDE_SETS = (STRIDES, (4, 8, 16, 32), (8, 16, 32, 64))
@@ -55,9 +57,13 @@ class Interface:
 
     def refusal(self, reason: str, expected: str) -> DetectorError:
         """Say why the model is refused, what it has, and what would fit, in one line."""
-        inputs = ", ".join(map(str, self.inputs)) or "none"
-        outputs = ", ".join(map(str, self.outputs)) or "none"
-        return DetectorError(f"{reason}; found inputs {inputs}; outputs {outputs}; {expected}")
+        found = f"inputs {_listed(self.inputs)}; outputs {_listed(self.outputs)}"
+        return DetectorError(f"{reason}; found {found}; {expected}")
+
+
+def _listed(ports: tuple[Port, ...]) -> str:
+    more = f" and {len(ports) - MAX_LISTED} more" if len(ports) > MAX_LISTED else ""
+    return (", ".join(map(str, ports[:MAX_LISTED])) or "none") + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,9 @@ def check_outputs(model: Interface) -> None:
     """
     task = model.metadata.get("task", "detect")
     if task != "detect":
-        raise model.refusal(f"'task' in its metadata is {task!r}", f"expected 'detect'; {EXPECTED_OUTPUT}")
+        raise model.refusal(
+            f"'task' in its metadata is {task[:40]!r}", f"expected 'detect'; {EXPECTED_OUTPUT}"
+        )
     is_ssd = sorted(port.name for port in model.outputs) == sorted(SSD_OUTPUTS)
     if not is_ssd and len(model.outputs) != 1:
         raise model.refusal(
@@ -164,9 +172,8 @@ def recognise(model: Interface, input_hw: tuple[int, int], labels: int, wanted: 
 
     """
     fitting = _ssd(model) if len(model.outputs) == 2 else _single(model, input_hw, labels, wanted)
-    options = ", ".join(f"layout={kind}" for kind in fitting)
     if wanted is not None and wanted not in fitting:
-        also = f"; {options} would fit" if fitting else ""
+        also = f"; {_options(fitting)} would fit" if fitting else ""
         raise model.refusal(f"layout={wanted} does not fit{also}", EXPECTED_OUTPUT)
     if wanted is not None:
         fitting = {wanted: fitting[wanted]}
@@ -178,12 +185,19 @@ def recognise(model: Interface, input_hw: tuple[int, int], labels: int, wanted: 
         raise model.refusal(f"its classes and the labels disagree: {labels} labels", f"expected {counts}")
     if len(agreeing) > 1:
         raise model.refusal(
-            f"it fits more than one layout: {options}", "expected one of them after onnx:FILE,"
+            f"it fits more than one layout: {_options(layout.kind for layout in agreeing)}",
+            "expected one of them after onnx:FILE,",
         )
     return agreeing[0]
 
 
+def _options(kinds: Iterable[Kind]) -> str:
+    return ", ".join(f"layout={kind}" for kind in kinds)
+
+
 def _ssd(model: Interface) -> dict[Kind, Layout]:
+    if not all(isinstance(side, int) for side in model.inputs[0].shape[2:]):
+        raise model.refusal("its input size is not fixed, and an SSD's anchors are for one", EXPECTED_INPUT)
     shapes = {port.name: port.shape for port in model.outputs}
     match [shapes[name] for name in SSD_OUTPUTS]:
         case [(1, int(boxes), 4), (1, int(logits), int(classes))] if boxes == logits > 0 and classes > 0:
