@@ -1,0 +1,185 @@
+"""One camera's stream to the central server: frames up, answers down, again and again."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import grpc
+
+from edge_agent import wire
+from edge_agent.backoff import Backoff
+from edge_agent.config import CameraConfig
+from edge_agent.connection import Connection
+from edge_agent.frame import Frame
+from edge_agent.result import Result
+from edge_agent.window import Window
+
+log = logging.getLogger(__name__)
+
+FACTS_TIMEOUT_S = 10.0
+# A server that answers nothing for this long beyond a frame's maximum age is taken for dead.
+ANSWER_PATIENCE_S = 10.0
+CHECK_PERIOD_S = 1.0
+# A window that a server announces is taken up to here: beyond it frames only wait elsewhere.
+MAX_WINDOW = 16
+
+# The server is well and does not want this stream: no reason to doubt the channel.
+REFUSALS = frozenset(
+    {
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+
+Call = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
+class NoAnswerError(Exception):
+    """The server holds frames and does not answer."""
+
+
+class CameraStream:
+    """Sends a camera's frames, latest first, and hands on the answers; lives in the event loop.
+
+    Attributes:
+        drops: frames that were not sent or not answered, by reason.
+        refusal: why the server refuses the stream; empty while it does not.
+
+    """
+
+    def __init__(
+        self,
+        camera: CameraConfig,
+        connection: Connection,
+        on_result: Callable[[Result], None],
+        on_refusal: Callable[[str], None],
+        on_image_limit: Callable[[int], None],
+    ) -> None:
+        self._camera = camera
+        self._connection = connection
+        self._on_result = on_result
+        self._on_refusal = on_refusal
+        self._on_image_limit = on_image_limit
+        self._max_image_bytes: int | None = None
+        self._window = Window()
+        self._changed = asyncio.Event()
+        self._backoff = Backoff()
+        self.drops: Counter[str] = Counter()
+        self.refusal = ""
+
+    def offer(self, frame: Frame) -> None:
+        """Take the camera's latest frame; it is sent as soon as the window has room."""
+        if self._max_image_bytes is not None and len(frame.image_data) > self._max_image_bytes:
+            self.drops["too large"] += 1
+            return
+        if self._window.offer(frame) is not None:
+            self.drops["superseded"] += 1
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Stream until cancelled."""
+        while True:
+            channel = await self._connection.channel()
+            call: Call = channel.stream_stream(wire.DETECT_STREAM)(metadata=wire.build_wanted(self._camera))
+            try:
+                await self._stream(call)
+                reason = "the server ended the stream"
+            except grpc.aio.AioRpcError as error:
+                reason = self._failed(channel, error)
+            except NoAnswerError as error:
+                reason = str(error)
+                self._connection.retire(channel, reason)
+            finally:
+                call.cancel()
+                self.drops["unanswered"] += self._window.lose()
+            log.info("camera %s: stream ended: %s", self._camera.name, reason)
+            await asyncio.sleep(self._backoff.next_delay_s())
+
+    def _failed(self, channel: grpc.aio.Channel, error: grpc.aio.AioRpcError) -> str:
+        reason = error.details() or error.code().name
+        if error.code() in REFUSALS:
+            self._refused(reason)
+        else:
+            self._connection.retire(channel, reason)
+        return reason
+
+    async def _stream(self, call: Call) -> None:
+        try:
+            async with asyncio.timeout(FACTS_TIMEOUT_S):
+                facts = wire.parse_facts(_pairs(await call.initial_metadata()))
+        except TimeoutError:
+            raise NoAnswerError(f"nothing from the server within {FACTS_TIMEOUT_S:g} s") from None
+        if facts.max_image_bytes is not None:
+            self._max_image_bytes = facts.max_image_bytes
+            self._on_image_limit(facts.max_image_bytes)
+        self._window.size = min(facts.window, MAX_WINDOW)
+        self._changed.set()
+        reader = asyncio.create_task(self._read(call))
+        others = (asyncio.create_task(self._send(call)), asyncio.create_task(self._check()))
+        try:
+            # Whichever ends first tells why; a sender that finds the call ended leaves that to the reader.
+            done, _ = await asyncio.wait((reader, *others), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            await reader
+        finally:
+            for task in (reader, *others):
+                task.cancel()
+            await asyncio.gather(reader, *others, return_exceptions=True)
+
+    async def _send(self, call: Call) -> None:
+        while True:
+            now_s = time.monotonic()
+            frame = self._window.take(now_s)
+            if frame is None:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            age_ms = int((now_s - frame.captured_s) * 1e3)
+            if age_ms >= self._camera.max_age_ms:
+                self._window.answered(frame.frame_id)
+                self.drops["stale"] += 1
+                continue
+            try:
+                await call.write(wire.build_request(frame, age_ms, self._camera.max_age_ms))
+            except asyncio.InvalidStateError:
+                return
+
+    async def _read(self, call: Call) -> None:
+        while isinstance(data := await call.read(), bytes):  # else grpc.aio.EOF
+            answer = wire.parse_response(data)
+            sent = self._window.answered(answer.frame_id)
+            if sent is None:
+                self.drops["unasked answer"] += 1
+                continue
+            self._changed.set()
+            self._backoff.healthy()
+            self._connection.healthy()
+            self._refused("")
+            latency_ms = (time.monotonic() - sent.captured_s) * 1e3
+            self._on_result(
+                Result(self._camera.name, sent.capture_time_ns, sent.width, sent.height, latency_ms, answer)
+            )
+
+    async def _check(self) -> None:
+        patience_s = self._camera.max_age_ms / 1e3 + ANSWER_PATIENCE_S
+        while True:
+            await asyncio.sleep(CHECK_PERIOD_S)
+            oldest_s = self._window.oldest_sent_s()
+            if oldest_s is not None and time.monotonic() - oldest_s > patience_s:
+                raise NoAnswerError(f"no answer within {patience_s:g} s")
+
+    def _refused(self, reason: str) -> None:
+        if reason != self.refusal:
+            self.refusal = reason
+            self._on_refusal(reason)
+
+
+def _pairs(metadata: grpc.aio.Metadata | None) -> list[tuple[str, str | bytes]]:
+    return [(key, value) for key, value in metadata or ()]

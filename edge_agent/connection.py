@@ -1,0 +1,162 @@
+"""The one channel to the central server, made again whenever it is lost."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from importlib.metadata import version
+
+import grpc
+
+from edge_agent import wire
+from edge_agent.backoff import Backoff
+from edge_agent.config import ServerConfig
+from edge_agent.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 5.0
+# What a retired channel's calls have to end by themselves.
+RETIRE_GRACE_S = 10.0
+
+CHANNEL_OPTIONS = (
+    # Frames go up; what comes down is small.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", 4 << 20),
+    # A peer that vanished without closing is noticed within half a minute.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Attempts are paced here, for all cameras together; not by a pool that outlives the channel.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+)
+
+
+def credentials(server: ServerConfig) -> grpc.ChannelCredentials | None:
+    """Give the channel's credentials; None for plaintext, which the configuration has to have allowed.
+
+    Raises:
+        ConfigError: the file of authorities cannot be read.
+
+    """
+    if server.ca is None:
+        return grpc.ssl_channel_credentials() if server.tls else None
+    try:
+        with open(server.ca, "rb") as file:  # noqa: PTH123 - opened once, as bytes
+            return grpc.ssl_channel_credentials(file.read())
+    except OSError as error:
+        raise ConfigError(f"server.ca: {server.ca} cannot be read: {error.strerror}") from error
+
+
+class Connection:
+    """Gives the cameras a channel that is ready; retries with jittered backoff, for all of them together."""
+
+    def __init__(
+        self, server: ServerConfig, cameras: Callable[[], Iterable[str]], on_status: Callable[[str], None]
+    ) -> None:
+        self._server = server
+        self._credentials = credentials(server)
+        self._cameras = cameras
+        self._on_status = on_status
+        self._backoff = Backoff()
+        self._lock = asyncio.Lock()
+        self._channel: grpc.aio.Channel | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def channel(self) -> grpc.aio.Channel:
+        """Wait for a channel that is connected."""
+        async with self._lock:
+            while self._channel is None:
+                self._channel = await self._attempt()
+            return self._channel
+
+    def retire(self, channel: grpc.aio.Channel, reason: str) -> None:
+        """Use a channel for no new calls: it is lost, or its server drains; calls on it may still end well."""
+        if channel is not self._channel:
+            return
+        self._channel = None
+        self._tell(f"not connected: {reason}")
+        self._start(self._close(channel, RETIRE_GRACE_S))
+
+    def healthy(self) -> None:
+        """Note a sign of life from the server."""
+        self._backoff.healthy()
+
+    async def close(self) -> None:
+        """Close the channel and what belongs to it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    async def _attempt(self) -> grpc.aio.Channel | None:
+        channel = self._make_channel()
+        ready = False
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                ready = await _wait_until_connected(channel)
+            if ready:
+                self._tell("connected")
+                self._start(self._watch(channel))
+                return channel
+            reason = await self._why_not(channel)
+        except TimeoutError:
+            reason = f"no connection within {CONNECT_TIMEOUT_S:g} s"
+        finally:
+            if not ready:
+                await channel.close()
+        self._tell(f"not connected: {reason}")
+        await asyncio.sleep(self._backoff.next_delay_s())
+        return None
+
+    def _make_channel(self) -> grpc.aio.Channel:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(self._server.address, CHANNEL_OPTIONS)
+        return grpc.aio.secure_channel(self._server.address, self._credentials, CHANNEL_OPTIONS)
+
+    async def _why_not(self, channel: grpc.aio.Channel) -> str:
+        """Ask by a call, for a channel's state alone carries no reason."""
+        call = _watch_method(channel)(b"", timeout=1.0)
+        status = await call.code()
+        return (await call.details()) or status.name
+
+    async def _watch(self, channel: grpc.aio.Channel) -> None:
+        """Listen to the server's wishes; a server without them is well, too."""
+        request = wire.build_watch_request(version("camera-ai"), self._cameras())
+        try:
+            async for wish in _watch_method(channel)(request):
+                reason = wire.parse_drain(wish)
+                if reason is not None:
+                    self.retire(channel, f"the server drains: {reason}")
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                self.retire(channel, error.details() or "unavailable")
+
+    async def _close(self, channel: grpc.aio.Channel, grace_s: float) -> None:
+        await channel.close(grace_s)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _tell(self, status: str) -> None:
+        log.info("server %s %s", self._server.address, status)
+        self._on_status(status)
+
+
+def _watch_method(channel: grpc.aio.Channel) -> grpc.aio.UnaryStreamMultiCallable[bytes, bytes]:
+    return channel.unary_stream(wire.WATCH)
+
+
+async def _wait_until_connected(channel: grpc.aio.Channel) -> bool:
+    state = channel.get_state(try_to_connect=True)
+    while state is not grpc.ChannelConnectivity.READY:
+        if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
+            return False
+        await channel.wait_for_state_change(state)
+        state = channel.get_state(try_to_connect=True)
+    return True

@@ -1,0 +1,100 @@
+"""The only module of the agent that touches protobuf messages and call metadata."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from camera_ai import control_pb2, detection_pb2
+
+from edge_agent.config import CameraConfig
+from edge_agent.frame import Frame
+from edge_agent.result import Answer, Object
+
+DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
+WATCH = "/camera_ai.Control/Watch"
+
+# The most that an age or a maximum age can say on the wire.
+MAX_AGE_MS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the server told at the start of a stream; the defaults are for servers that tell nothing."""
+
+    version: str = ""
+    detector: str = ""
+    max_image_bytes: int | None = None
+    window: int = 1
+
+
+def parse_facts(metadata: Iterable[tuple[str, str | bytes]]) -> Facts:
+    """Read DetectStream's initial metadata; what is missing or unreadable keeps its default."""
+    told = {key: value for key, value in metadata if isinstance(value, str)}
+
+    def number(key: str) -> int | None:
+        text = told.get(key, "")
+        return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else None
+
+    return Facts(
+        version=told.get("camera-ai-version", ""),
+        detector=told.get("camera-ai-detector", ""),
+        max_image_bytes=number("camera-ai-max-image-bytes"),
+        window=number("camera-ai-window") or 1,
+    )
+
+
+def build_wanted(camera: CameraConfig) -> tuple[tuple[str, str], ...]:
+    """Write what a camera's stream asks for, as the call's metadata."""
+    pairs = []
+    if camera.labels:
+        pairs.append(("camera-ai-labels", ",".join(quote(label, safe=" ") for label in camera.labels)))
+    if camera.min_score is not None:
+        pairs.append(("camera-ai-min-score", repr(camera.min_score)))
+    return tuple(pairs)
+
+
+def build_request(frame: Frame, age_ms: int, max_age_ms: int) -> bytes:
+    """Write a DetectRequest; `age_ms` is the frame's age at this moment."""
+    return detection_pb2.DetectRequest(
+        frame_id=frame.frame_id,
+        image_data=frame.image_data,
+        width=frame.width,
+        height=frame.height,
+        camera_id=frame.camera,
+        capture_time_ns=frame.capture_time_ns,
+        age_ms=min(max(age_ms, 0), MAX_AGE_MS),
+        max_age_ms=min(max_age_ms, MAX_AGE_MS),
+    ).SerializeToString()
+
+
+def parse_response(data: bytes) -> Answer:
+    """Read a DetectResponse; an outcome of a later version reads as ``unknown``."""
+    message = detection_pb2.DetectResponse.FromString(data)
+    outcome = "unknown"
+    if message.outcome in detection_pb2.Outcome.values():
+        outcome = (
+            detection_pb2.Outcome.Name(message.outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
+        )
+    return Answer(
+        frame_id=message.frame_id,
+        # A server of the four published messages says nothing of the outcome: it has looked at the frame.
+        outcome="detected" if outcome == "unspecified" else outcome,
+        objects=tuple(
+            Object(item.label, item.confidence, item.bbox.x, item.bbox.y, item.bbox.width, item.bbox.height)
+            for item in message.objects
+        ),
+        detail=message.detail,
+        queue_ms=message.queue_ms,
+        work_ms=message.work_ms,
+    )
+
+
+def build_watch_request(version: str, cameras: Iterable[str]) -> bytes:
+    """Write a WatchRequest."""
+    return control_pb2.WatchRequest(agent_version=version, camera_ids=list(cameras)).SerializeToString()
+
+
+def parse_drain(data: bytes) -> str | None:
+    """Read a Wish: the reason if it is a drain, None for any other."""
+    wish = control_pb2.Wish.FromString(data)
+    return wish.drain.reason if wish.WhichOneof("wish") == "drain" else None
