@@ -1,0 +1,1 @@
+"""Pixel and box kernels that release the GIL; `reference` says in NumPy what each of them computes."""
