@@ -75,8 +75,10 @@ def agent(*arguments: str) -> None:
 
 def run_agent(results: Path, duration_s: float) -> None:
     """Run the agent with its table until Ctrl-C or the time is over."""
-    command = [BIN / "edge-agent", "--config", RUN / "agent.toml", "run", "--table", "--results", results]
-    process = subprocess.Popen(command)
+    config = RUN / "agent.toml"
+    process = subprocess.Popen(
+        [BIN / "edge-agent", "--config", config, "run", "--table", "--results", results]
+    )
     try:
         process.wait(duration_s or None)
     except subprocess.TimeoutExpired:
@@ -97,7 +99,7 @@ def summary(results: Path) -> int:
     if latencies:
         p50, p99 = (latencies[min(len(latencies) - 1, int(len(latencies) * part))] for part in (0.5, 0.99))
         print(
-            f"latency from capture to answer: p50 {p50:.0f} ms, p99 {p99:.0f} ms, slowest {latencies[-1]:.0f} ms"
+            f"latency, capture to answer: p50 {p50:.0f} ms, p99 {p99:.0f} ms, slowest {latencies[-1]:.0f} ms"
         )
     print("objects:", ", ".join(f"{count} x {label}" for label, count in seen.most_common()) or "none")
     if seen["person"]:
