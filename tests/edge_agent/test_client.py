@@ -1,0 +1,235 @@
+"""A camera's stream to the central server: real servers over TCP, and one that misbehaves on purpose."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import grpc
+import pytest
+import trustme
+
+from edge_agent import client, wire
+from edge_agent.client import CameraStream
+from edge_agent.config import CameraConfig, ServerConfig
+from edge_agent.connection import Connection
+from edge_agent.frame import Frame
+from edge_agent.result import Result
+
+DEADLINE_S = 15.0
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until something holds; fail with `what` when it does not within the deadline."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not within {DEADLINE_S:g} s: {what}"
+        await asyncio.sleep(0.01)
+
+
+class Rig:
+    """A camera's stream with everything it reports."""
+
+    def __init__(self, server: ServerConfig, camera: CameraConfig) -> None:
+        self.results: list[Result] = []
+        self.refusals: list[str] = []
+        self.limits: list[int] = []
+        self.statuses: list[str] = []
+        self.camera = camera
+        self.connection = Connection(server, lambda: [camera.name], self.statuses.append)
+        self.stream = CameraStream(
+            camera, self.connection, self.results.append, self.refusals.append, self.limits.append
+        )
+        self._next_id = 0
+
+    def offer(self, image: bytes = b"any bytes", age_s: float = 0.0) -> None:
+        """Offer the next frame, captured `age_s` ago."""
+        self._next_id += 1
+        captured_s = time.monotonic() - age_s
+        self.stream.offer(Frame(self.camera.name, self._next_id, time.time_ns(), captured_s, image, 64, 48))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Rig"]:
+        """Run the stream meanwhile."""
+        task = asyncio.create_task(self.stream.run())
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await self.connection.close()
+
+    async def answer(self) -> Result:
+        """Offer frames, ten a second, until one is answered."""
+        before = len(self.results)
+        deadline_s = time.monotonic() + DEADLINE_S
+        while len(self.results) == before:
+            assert time.monotonic() < deadline_s, (
+                f"no answer; server: {self.statuses}, refused: {self.refusals}"
+            )
+            self.offer()
+            await asyncio.sleep(0.1)
+        return self.results[-1]
+
+
+def rig(address: str, name: str = "door", **wanted: object) -> Rig:
+    return Rig(ServerConfig(address=address), CameraConfig(name=name, url="rtsp://127.0.0.1/", **wanted))
+
+
+async def test_frames_are_answered_with_what_was_found_and_how_long_it_took(start_server) -> None:
+    """A result names the camera, the frame and its objects; its latency holds queue and work."""
+    server = start_server("--detector", "simulated:2")
+    async with rig(server.address).running() as door:
+        result = await door.answer()
+
+    assert (result.camera, result.answer.outcome, result.width, result.height) == ("door", "detected", 64, 48)
+    assert [item.label for item in result.answer.objects] == ["person"]
+    assert result.latency_ms >= result.answer.work_ms >= 2.0
+
+
+async def test_a_stream_survives_its_server_being_killed_and_started_again(start_server) -> None:
+    """After kill -9 and a new start on the same port the stream goes on by itself."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address).running() as door:
+        await door.answer()
+        server.kill()
+        await until(lambda: door.statuses[-1].startswith("not connected"), "the loss is noticed")
+        start_server("--detector", "simulated:1", listen=server.address)
+        await door.answer()
+
+    assert door.statuses[0] == door.statuses[-1] == "connected"
+
+
+async def test_a_server_that_drains_answers_what_it_took_and_the_stream_goes_to_the_next(
+    start_server,
+) -> None:
+    """SIGTERM loses no accepted frame; the agent is told of the drain and goes on with the next server."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address).running() as door:
+        await door.answer()
+        assert await asyncio.to_thread(server.stop) == 0
+        unanswered = door.stream.drops["unanswered"]
+        start_server("--detector", "simulated:1", listen=server.address)
+        await door.answer()
+
+    assert unanswered == 0
+    assert any("drains" in status for status in door.statuses)
+
+
+async def test_a_refusal_is_told_with_its_reason_and_ends_when_there_is_room(start_server) -> None:
+    """Beyond its number of streams the server refuses; the camera gets in when another leaves."""
+    server = start_server("--detector", "simulated:1", "--max-streams", "1")
+    async with rig(server.address, "yard").running() as yard:
+        async with rig(server.address, "door").running() as door:
+            await door.answer()
+            await until(lambda: yard.refusals, "the refusal")
+            assert yard.refusals == ["over capacity: 1 of 1 streams"]
+        await yard.answer()
+
+    assert yard.refusals == ["over capacity: 1 of 1 streams", ""]
+
+
+async def test_labels_and_score_wanted_reach_the_server(start_server) -> None:
+    """Objects that were not wanted do not come back; a label that the model does not know is a refusal."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address, labels=("person",), min_score=0.95).running() as door:
+        assert (await door.answer()).answer.objects == ()
+    async with rig(server.address, labels=("gryphon, über",)).running() as door:
+        await until(lambda: door.refusals, "the refusal")
+
+    assert "found gryphon, über, expected some of: person" in door.refusals[0]
+
+
+async def test_the_servers_image_limit_is_passed_on_and_kept(start_server) -> None:
+    """An image above the announced limit is not sent: it is counted, and the stream goes on."""
+    server = start_server("--detector", "simulated:1", "--max-image-bytes", "2048")
+    async with rig(server.address).running() as door:
+        await door.answer()
+        door.offer(b"x" * 2049)
+        assert (await door.answer()).answer.outcome == "detected"
+
+    assert door.limits == [2048]
+    assert door.stream.drops["too large"] == 1
+
+
+async def test_a_frame_that_is_already_too_old_is_not_sent(start_server) -> None:
+    """Age is counted from capture: a frame at its maximum age stays here, and is counted."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address, max_age_ms=500).running() as door:
+        await door.answer()
+        door.offer(age_s=0.6)
+        await until(lambda: door.stream.drops["stale"] == 1, "the drop is counted")
+        assert (await door.answer()).answer.outcome == "detected"
+
+
+async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
+    """The status says why there is no connection."""
+    async with rig("127.0.0.1:1").running() as door:
+        await until(lambda: len(door.statuses) >= 3, "several attempts")
+
+    assert all(status.startswith("not connected: ") and "refused" in status for status in door.statuses)
+
+
+async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) -> None:
+    """A silent server counts as dead after the patience; the frames in its hands are counted."""
+    monkeypatch.setattr(client, "ANSWER_PATIENCE_S", 0.2)
+    calls = []
+
+    async def silent(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        calls.append(context)
+        await context.send_initial_metadata((("camera-ai-window", "3"),))
+        async for _ in requests:
+            pass
+
+    service, method = wire.DETECT_STREAM.strip("/").split("/")
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(
+                service, {method: grpc.stream_stream_rpc_method_handler(silent)}
+            ),
+        )
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with rig(f"127.0.0.1:{port}", max_age_ms=100).running() as door:
+        for _ in range(5):
+            door.offer()
+            await asyncio.sleep(0.02)
+        await until(lambda: len(calls) >= 2, "a second call")
+    await server.stop(0)
+
+    assert door.stream.drops["unanswered"] >= 1
+    assert any("no answer within" in status for status in door.statuses)
+
+
+@pytest.fixture
+def tls_files(tmp_path: Path) -> tuple[trustme.CA, list[str]]:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    chain, key = tmp_path / "server.pem", tmp_path / "server.key"
+    chain.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    certificate.private_key_pem.write_to_path(str(key))
+    return authority, ["--tls-certificate", str(chain), "--tls-key", str(key)]
+
+
+async def test_tls_with_a_private_authority(start_server, tls_files, tmp_path: Path) -> None:
+    """With the right authority frames go over TLS; with another one the connection is refused."""
+    authority, options = tls_files
+    server = start_server("--detector", "simulated:1", *options)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    camera = CameraConfig(name="door", url="rtsp://127.0.0.1/")
+
+    async with Rig(
+        ServerConfig(address=server.address, ca=str(tmp_path / "ca.pem")), camera
+    ).running() as door:
+        await door.answer()
+    async with Rig(
+        ServerConfig(address=server.address, ca=str(tmp_path / "other.pem")), camera
+    ).running() as door:
+        await until(lambda: door.statuses, "a status")
+
+    assert door.results == []
+    assert "CERTIFICATE_VERIFY_FAILED" in door.statuses[0] or "certificate" in door.statuses[0].lower()
