@@ -2,7 +2,9 @@
 
 from importlib.metadata import entry_points
 
-from central_server.detectors.detector import Detector, DetectorFactory, DetectorOptions
+import numpy as np
+
+from central_server.detectors.detector import Detector, DetectorFactory, DetectorOptions, Query
 from central_server.errors import DetectorError, OptionError
 
 GROUP = "camera_ai.detectors"
@@ -14,7 +16,10 @@ def known_names() -> list[str]:
 
 
 def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[Detector]:
-    """Make `count` detectors, one for each worker.
+    """Make `count` detectors, one for each worker, and let each look at one black image.
+
+    The first run of a model takes several times as long as the later ones, and it is better that a
+    model that cannot run says so now than with the first camera.
 
     Args:
         name_and_argument: ``NAME`` or ``NAME:ARGUMENT``, as ``--detector`` takes it.
@@ -23,7 +28,7 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
 
     Raises:
         OptionError: no detector has that name.
-        DetectorError: it does not load.
+        DetectorError: it does not load, or does not run.
 
     """
     name, _, argument = name_and_argument.partition(":")
@@ -36,4 +41,15 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
         factory: DetectorFactory = points[0].load()
     except ImportError as error:
         raise DetectorError(f"--detector {name}: cannot be imported: {error}") from error
-    return [factory(argument, options) for _ in range(count)]
+    detectors = [factory(argument, options) for _ in range(count)]
+    for detector in detectors:
+        _warm_up(detector)
+    return detectors
+
+
+def _warm_up(detector: Detector) -> None:
+    width, height = detector.input_wh or (0, 0)
+    try:
+        detector.detect(np.zeros((height, width, 3), np.uint8), Query())
+    except Exception as error:
+        raise DetectorError(f"--detector {detector.name}: fails on a black image: {error}") from error
