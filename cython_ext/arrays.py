@@ -23,18 +23,24 @@ def expect_array(name: str, value: Any, dtype: DTypeLike, shape: tuple[int | str
         ValueError: another shape, or not C-contiguous and aligned.
 
     """
-    dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-    wanted = f"{name}: expected a C-contiguous {np.dtype(dtype)} array of shape ({dims})"
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"{wanted}, got {type(value).__name__}")
+        raise TypeError(f"{_wanted(name, dtype, shape)}, got {type(value).__name__}")
     if value.dtype != dtype:
-        raise TypeError(f"{wanted}, got {value.dtype} {value.shape}")
+        raise TypeError(f"{_wanted(name, dtype, shape)}, got {value.dtype} {value.shape}")
     if value.ndim != len(shape) or any(
         isinstance(length, int) and length != found for length, found in zip(shape, value.shape, strict=True)
     ):
-        raise ValueError(f"{wanted}, got {value.dtype} {value.shape}")
+        raise ValueError(f"{_wanted(name, dtype, shape)}, got {value.dtype} {value.shape}")
     if not (value.flags.c_contiguous and value.flags.aligned):
-        raise ValueError(f"{wanted}, got strides {value.strides} for shape {value.shape}")
+        raise ValueError(
+            f"{_wanted(name, dtype, shape)}, got strides {value.strides} for shape {value.shape}"
+            + ("" if value.flags.aligned else ", not aligned")
+        )
+
+
+def _wanted(name: str, dtype: DTypeLike, shape: tuple[int | str, ...]) -> str:
+    lengths = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+    return f"{name}: expected a C-contiguous {np.dtype(dtype)} array of shape ({lengths})"
 
 
 def expect_out(name: str, value: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> None:

@@ -16,7 +16,7 @@ def resize_to_tensor(
     bgr: bool = False,
     out: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """Resize a uint8 (height, width, 3) image to a float32 (1, 3, out_h, out_w) tensor, not keeping its aspect."""
+    """Resize a uint8 (height, width, 3) image to a float32 tensor, not keeping its aspect."""
 
 def letterbox_to_tensor(
     image: NDArray[np.uint8],
