@@ -115,11 +115,11 @@ def read_anchors(path: Path, count: int) -> NDArray[np.float32]:
         raise DetectorError(f"{path}: no such file, {expected}")
     try:
         # Mapped, so that a forged header cannot claim more than the file holds.
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DetectorError(f"{path}: not a NumPy file, {expected}") from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        raise DetectorError(f"{path}: found {getattr(array, 'dtype', 'an archive')}, {expected}")
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError) as error:
+        raise DetectorError(f"{path}: not a NumPy array on file, {expected}") from error
+    if array.dtype.kind != "f":
+        raise DetectorError(f"{path}: found {array.dtype}, {expected}")
     if array.shape != (count, 4):
         raise DetectorError(f"{path}: found shape {array.shape}, {expected}")
     anchors = np.array(array, np.float32)

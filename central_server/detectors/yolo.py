@@ -113,7 +113,7 @@ def _read_selection(output: NDArray[np.float32], min_score: float, wanted: NDArr
     rows = rows[np.argsort(-rows[:, 4], kind="stable")]
     if not ((rows[:, 5] >= 0) & (rows[:, 5] < len(wanted))).all():
         raise DetectorError(
-            f"the model answered class {rows[:, 5].max():g}, expected 0 to {len(wanted) - 1}: its labels end there"
+            f"the model answered class {rows[:, 5].max():g}, expected 0 to {len(wanted) - 1}: a labelled one"
         )
     class_ids = rows[:, 5].astype(np.int32)
     chosen = np.flatnonzero(wanted[class_ids])[:MAX_DETECTIONS]
