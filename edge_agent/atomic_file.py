@@ -60,34 +60,39 @@ def replace_text(path: Path, text: str, *, new_mode: int, mode: int | None = Non
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that serialises the commands which change a file; the lock is a hidden file beside it.
+    """Hold the lock that serialises the commands which change a file: a hidden file beside it, for as long.
 
-    Raises ConfigError when another process keeps it for longer than LOCK_TIMEOUT_S seconds.
+    Raises ConfigError when others keep it for longer than LOCK_TIMEOUT_S seconds.
     """
     target = Path(os.path.realpath(path))
+    lock_path = target.with_name(f".{target.name}.lock")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(target.with_name(f".{target.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = _acquired(lock_path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be changed: {error.strerror}") from None
     try:
-        _acquire(lock, path)
         yield
     finally:
+        lock_path.unlink(missing_ok=True)
         os.close(lock)
 
 
-def _acquire(lock: int, path: Path) -> None:
+def _acquired(lock_path: Path) -> int:
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
+        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ConfigError(f"{path}: another command has been changing it for too long") from None
-            time.sleep(LOCK_POLL_S)
-        else:
-            return
+            # The last holder may have removed the file that was opened here: then it locks nothing any more.
+            if os.path.samestat(os.fstat(lock), lock_path.stat()):
+                return lock
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(lock)
+        if time.monotonic() > deadline:
+            raise TimeoutError(0, "another command has been changing it for too long")
+        time.sleep(LOCK_POLL_S)
 
 
 def _write_beside(target: Path, temporary: Path, content: bytes, *, mode: int | None, new_mode: int) -> None:

@@ -1,12 +1,12 @@
 """Changes to the configuration: cameras, their passwords and the server, all of a change or nothing of it."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from edge_agent.atomic_file import locked, read_text, replace_text
 from edge_agent.config_file import check_tables, parse
-from edge_agent.config_keys import CAMERA_RULES, camera_from, server_from
+from edge_agent.config_keys import CAMERA_RULES, camera_from
 from edge_agent.errors import ConfigError
 from edge_agent.rules import BadValueError, checked, unknown
 from edge_agent.secrets_file import Secrets
@@ -33,8 +33,8 @@ def editing(path: Path) -> Iterator["ConfigEdit"]:
 class ConfigEdit:
     """One change in the making: text and passwords in memory, until `commit`.
 
-    The methods raise BadValueError for a value that may not be, ConfigError for a camera that is or is not
-    there. A table maps keys to TOML values; relative paths in it are meant from the file's directory.
+    A table maps keys to TOML values; relative paths in it are meant from the file's directory. The methods
+    raise ConfigError for a camera that is there already, or is not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,6 +43,11 @@ class ConfigEdit:
         self._before = self._text = read_text(path) or ""
         self._names_before = self._cameras().keys()
         self._secrets = Secrets.load(path)
+
+    @property
+    def camera_names(self) -> Collection[str]:
+        """The names in use."""
+        return self._cameras().keys()
 
     def camera(self, name: str) -> Table:
         """Give the table of a camera that is there."""
@@ -54,7 +59,6 @@ class ConfigEdit:
 
     def set_server(self, table: Table) -> None:
         """Set the server as a whole: keys that are not in the table go."""
-        server_from(table, self._directory)
         before = self._tables().get("server")
         if before is None:
             self._text = with_tables(self._text, (), {"server": table})
@@ -64,16 +68,18 @@ class ConfigEdit:
     def add_cameras(self, tables: Mapping[str, Table]) -> None:
         """Add cameras, in order, at the end of the file."""
         cameras = self._cameras()
-        for name, table in tables.items():
+        for name in tables:
             if name in cameras:
                 raise ConfigError(f"{self._path}: there is a camera {name} already; set-camera changes it")
-            camera_from(name, table, self._directory)
         self._text = with_tables(self._text, ("cameras",), tables)
         # A password that an interrupted change left behind under such a name is not this camera's.
         self._secrets = self._secrets.with_changes(dict.fromkeys(tables))
 
     def set_camera(self, name: str, values: Table, unset: Sequence[str] = ()) -> None:
-        """Set some keys of a camera and take others away; a camera without a user has no password."""
+        """Set some keys of a camera and take others away; a camera without a user has no password.
+
+        Raises BadValueError for a value that may not be.
+        """
         table = self.camera(name)
         checked(values, CAMERA_RULES)
         merged = {key: value for key, value in {**table, **values}.items() if key not in unset}
@@ -96,9 +102,13 @@ class ConfigEdit:
         """Set a camera's password, or take it away."""
         self._secrets = self._secrets.with_changes({name: password})
 
+    def check(self) -> None:
+        """Raise ConfigError, with the place in the file, unless the result is valid as a whole."""
+        parse(self._text, self._path)
+
     def commit(self) -> None:
         """Check the result and write it: a password comes before its camera and goes after it."""
-        parse(self._text, self._path)
+        self.check()
         names = self._cameras().keys()
         self._secrets.only(names | self._names_before).save(self._path)
         if self._text != self._before:

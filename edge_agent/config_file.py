@@ -45,6 +45,14 @@ def load(path: Path) -> AgentConfig:
     return AgentConfig(server=None, cameras={}) if text is None else parse(text, path)
 
 
+def load_camera(path: Path, name: str) -> tuple[CameraConfig, str | None]:
+    """Read one camera and its password; raises ConfigError, for a name that is not there as well."""
+    cameras = load(path).cameras
+    if name not in cameras:
+        raise ConfigError(f"{path}: {unknown('camera', name, cameras)}")
+    return cameras[name], Secrets.load(path).password(name)
+
+
 def load_to_run(path: Path) -> tuple[AgentConfig, Secrets]:
     """Read what `run` needs, with a server and at least one camera; ConfigError says how to begin."""
     config = load(path)
@@ -98,7 +106,7 @@ def _camera(name: str, table: object, text: str, path: Path, directory: Path) ->
         return camera_from(name, table, directory)
     except BadValueError as error:
         if error.key == "name":
-            raise _at(path, text, where, f"camera's name: found {shown(name)}, {error}") from None
+            raise _at(path, text, where, f"a camera's name: {error}") from None
         raise _at(path, text, (*where, error.key), f"{_dotted(*where, error.key)}: {error}") from None
 
 

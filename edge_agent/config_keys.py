@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edge_agent.address import channel_security, check_server_address
 from edge_agent.config import CameraConfig, ServerConfig
-from edge_agent.rules import BadValueError, Rule, checked, choice, flag, number, text, whole, words
+from edge_agent.rules import BadValueError, Rule, checked, choice, flag, number, shown, text, whole, words
 from edge_agent.source_url import anchored, parse_source, source_kind
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -52,7 +52,7 @@ SERVER_RULES: Mapping[str, Rule] = {
 def check_name(name: str) -> str:
     """Give back a camera's name, or raise BadValueError."""
     if not NAME.fullmatch(name):
-        raise BadValueError("name", f"expected {NAME_EXPECTED}")
+        raise BadValueError("name", f"found {shown(name)}, expected {NAME_EXPECTED}")
     return name
 
 

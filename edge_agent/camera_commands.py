@@ -1,0 +1,202 @@
+"""The commands that change cameras: add-camera, set-camera, remove-camera."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edge_agent.config import Transport
+from edge_agent.config_keys import CAMERA_RULES, camera_from
+from edge_agent.errors import UsageError
+from edge_agent.rules import unknown
+from edge_agent.source_url import Source
+from edge_agent.typed import Settings, check_password, given, typed_credentials, typed_source, usage_errors
+
+app = typer.Typer()
+
+URL_HELP = (
+    "rtsp://, rtsps://, http:// or https:// (MJPEG), a video device like /dev/video0, or a file."
+    " A user and password in it may be raw or percent-encoded; the password is kept apart."
+)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The camera's name: letters, digits, '.', '_' and '-'.")
+]
+Fps = Annotated[
+    float | None, typer.Option("--fps", help="Frames per second wanted, 0.1 to 60; 10 where not set.")
+]
+MaxWidth = Annotated[
+    int | None, typer.Option("--max-width", metavar="PIXELS", help="Scale wider frames down to this.")
+]
+JpegQuality = Annotated[int | None, typer.Option("--jpeg-quality", help="1 to 100; 80 where not set.")]
+TransportOption = Annotated[
+    Transport | None,
+    typer.Option("--transport", help="What carries RTP from an RTSP camera; tcp where not set."),
+]
+User = Annotated[
+    str | None, typer.Option("--user", help="The camera's user; the password is asked for where not given.")
+]
+Password = Annotated[
+    str | None, typer.Option("--password", help="Others on this machine can see it here: rather use a file.")
+]
+PasswordFile = Annotated[
+    str | None, typer.Option("--password-file", metavar="FILE", help="A file with the password; - is stdin.")
+]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", help="Only objects of this label are wanted; may be repeated.")
+]
+MinScore = Annotated[
+    float | None, typer.Option("--min-score", help="Only objects of at least this score are wanted, 0 to 1.")
+]
+MaxAgeMs = Annotated[
+    int | None, typer.Option("--max-age-ms", help="Older frames are not looked at; 1000 where not set.")
+]
+Loop = Annotated[bool | None, typer.Option("--loop/--no-loop", help="Play a file again when it ends.")]
+ConnectTimeoutS = Annotated[
+    float | None,
+    typer.Option("--connect-timeout-s", help="The longest a connection may take; 5 where not set."),
+]
+ReadTimeoutS = Annotated[
+    float | None,
+    typer.Option("--read-timeout-s", help="Stalled after so many seconds of silence; 5 where not set."),
+]
+Enabled = Annotated[
+    bool | None, typer.Option("--enabled/--disabled", help="Whether the camera is captured by run.")
+]
+
+
+@app.command("add-camera")
+def add_camera(
+    context: typer.Context,
+    name: Name,
+    url: Annotated[str, typer.Argument(metavar="URL", help=URL_HELP)],
+    user: User = None,
+    password: Password = None,
+    password_file: PasswordFile = None,
+    fps: Fps = None,
+    max_width: MaxWidth = None,
+    jpeg_quality: JpegQuality = None,
+    transport: TransportOption = None,
+    labels: Labels = None,
+    min_score: MinScore = None,
+    max_age_ms: MaxAgeMs = None,
+    loop: Loop = None,
+    connect_timeout_s: ConnectTimeoutS = None,
+    read_timeout_s: ReadTimeoutS = None,
+    enabled: Enabled = None,
+) -> None:
+    """Add a camera."""
+    from edge_agent.config_edit import editing
+
+    settings: Settings = context.obj
+    source = typed_source(url, credentials=user is None)
+    user, password = typed_credentials(source, user, password, password_file)
+    values = given(
+        url=source.url,
+        user=user,
+        fps=fps,
+        max_width=max_width,
+        jpeg_quality=jpeg_quality,
+        transport=transport,
+        labels=labels,
+        min_score=min_score,
+        max_age_ms=max_age_ms,
+        loop=loop,
+        connect_timeout_s=connect_timeout_s,
+        read_timeout_s=read_timeout_s,
+        enabled=enabled,
+    )
+    with usage_errors():
+        camera_from(name, values, Path.cwd())
+    with editing(settings.config) as edit:
+        edit.add_cameras({name: values})
+        edit.set_password(name, password)
+    typer.echo(f"added {name}: {_described(source.url, user, password)}")
+
+
+@app.command("set-camera")
+def set_camera(
+    context: typer.Context,
+    name: Name,
+    url: Annotated[str | None, typer.Option("--url", help=URL_HELP)] = None,
+    user: User = None,
+    password: Password = None,
+    password_file: PasswordFile = None,
+    fps: Fps = None,
+    max_width: MaxWidth = None,
+    jpeg_quality: JpegQuality = None,
+    transport: TransportOption = None,
+    labels: Labels = None,
+    min_score: MinScore = None,
+    max_age_ms: MaxAgeMs = None,
+    loop: Loop = None,
+    connect_timeout_s: ConnectTimeoutS = None,
+    read_timeout_s: ReadTimeoutS = None,
+    enabled: Enabled = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unset", metavar="OPTION", help="Take an option away, like max-width; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Change some options of a camera; the others stay as they are."""
+    from edge_agent.config_edit import editing
+
+    settings: Settings = context.obj
+    source = Source("") if url is None else typed_source(url, credentials=user is None)
+    user, password = typed_credentials(source, user, password, password_file, user_elsewhere=True)
+    values = given(
+        url=source.url or None,
+        user=user,
+        fps=fps,
+        max_width=max_width,
+        jpeg_quality=jpeg_quality,
+        transport=transport,
+        labels=labels,
+        min_score=min_score,
+        max_age_ms=max_age_ms,
+        loop=loop,
+        connect_timeout_s=connect_timeout_s,
+        read_timeout_s=read_timeout_s,
+        enabled=enabled,
+    )
+    gone = [_unset_key(option) for option in unset or ()]
+    if not values and not gone and password is None:
+        raise UsageError("nothing to change: give an option")
+    if both := values.keys() & set(gone):
+        raise UsageError(f"{min(both)} is both set and unset")
+    with usage_errors(), editing(settings.config) as edit:
+        edit.set_camera(name, values, gone)
+        if "password" in gone:
+            edit.set_password(name, None)
+        if password is not None:
+            check_password(password, edit.camera(name).get("user"))
+            edit.set_password(name, password)
+    typer.echo(f"changed {name}")
+
+
+@app.command("remove-camera")
+def remove_camera(context: typer.Context, name: Name) -> None:
+    """Remove a camera and its password."""
+    from edge_agent.config_edit import editing
+
+    settings: Settings = context.obj
+    with editing(settings.config) as edit:
+        edit.remove_camera(name)
+    typer.echo(f"removed {name}")
+
+
+def _unset_key(option: str) -> str:
+    key = option.removeprefix("--").replace("-", "_")
+    key = "labels" if key == "label" else key
+    known = {**{known: None for known in CAMERA_RULES if known != "url"}, "password": None}
+    if key not in known:
+        raise UsageError(f"--unset: {unknown('option', option, known)}")
+    return key
+
+
+def _described(url: str, user: str | None, password: str | None) -> str:
+    if user is None:
+        return url
+    return f"{url}, user {user}, password {'set' if password is not None else 'not set'}"
