@@ -105,7 +105,7 @@ class CameraStream:
         reason = error.details() or error.code().name
         if error.code() in REFUSALS:
             self._refused(reason)
-        else:
+        elif error.code() is grpc.StatusCode.UNAVAILABLE:
             self._connection.retire(channel, reason)
         return reason
 

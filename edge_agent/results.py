@@ -1,5 +1,6 @@
 """Results as JSON Lines, written by a thread of their own: a reader that stalls never stalls a camera."""
 
+import contextlib
 import json
 import logging
 import logging.handlers
@@ -98,7 +99,8 @@ class ResultWriter:
         while (result := self._waiting.get()) is not None:
             record = logging.LogRecord("results", logging.INFO, "", 0, to_json(result), None, None)
             self._failing = False if self._handler.emit_or_fail(record) else self._failed()
-        self._handler.close()
+        with contextlib.suppress(OSError):  # a disk that is still full: counted and said already
+            self._handler.close()
 
     def _failed(self) -> bool:
         self.dropped += 1

@@ -38,14 +38,16 @@ class Program:
 
     def _read_output(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-            self._new_lines.put(line.rstrip("\n"))
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip("\n"))
+                self._new_lines.put(line.rstrip("\n"))
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.errors.append(line.rstrip("\n"))
+        with self.process.stderr as output:
+            for line in output:
+                self.errors.append(line.rstrip("\n"))
 
     def wait_for_line(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
         """Wait for a line of standard output that matches."""

@@ -120,9 +120,10 @@ async def test_a_server_that_drains_answers_what_it_took_and_the_stream_goes_to_
 async def test_a_refusal_is_told_with_its_reason_and_ends_when_there_is_room(start_server) -> None:
     """Beyond its number of streams the server refuses; the camera gets in when another leaves."""
     server = start_server("--detector", "simulated:1", "--max-streams", "1")
-    async with rig(server.address, "yard").running() as yard:
+    async with contextlib.AsyncExitStack() as last:
         async with rig(server.address, "door").running() as door:
             await door.answer()
+            yard = await last.enter_async_context(rig(server.address, "yard").running())
             await until(lambda: yard.refusals, "the refusal")
             assert yard.refusals == ["over capacity: 1 of 1 streams"]
         await yard.answer()
