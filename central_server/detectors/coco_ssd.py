@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from central_server.detectors.detector import DetectorOptions
+from central_server.detectors.labels import read_labels
 from central_server.detectors.session import open_session
-from central_server.detectors.ssd import Ssd, read_labels
+from central_server.detectors.ssd import Ssd
 from central_server.errors import OptionError
 
 MODELS = Path(__file__).parent.parent / "models"

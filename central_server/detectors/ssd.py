@@ -1,16 +1,15 @@
 """SSD with anchors: the layout of the model in the package."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cython_ext.boxes import decode_ssd
-from cython_ext.nms import nms
-from cython_ext.resize import resize_to_tensor
 from numpy.typing import NDArray
 
 from central_server.detectors.detector import Query
 from central_server.frame import Detections
+from cython_ext.boxes import decode_ssd
+from cython_ext.nms import nms
+from cython_ext.resize import resize_to_tensor
 
 # As trained: value * 2/255 - 1, and boxes of one class suppressed above this overlap.
 INPUT_SCALE = 2.0 / 255.0
@@ -56,8 +55,3 @@ class Ssd:
         )
         kept = nms(boxes_xyxy, scores, class_ids, IOU_THRESHOLD, max_detections=MAX_DETECTIONS)
         return Detections(boxes_xyxy[kept], scores[kept], class_ids[kept])
-
-
-def read_labels(path: Path) -> tuple[str, ...]:
-    """Read labels, one a line, the first for class 0; an empty line is a class without a name."""
-    return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())

@@ -299,12 +299,13 @@ def test_a_selection_with_what_does_not_count(save_model: SaveModel) -> None:
         (0.0, 0.0, 0.0, 0.0, 0.0, -1),
         (2.0, 2.0, 9.0, 9.0, 0.8, 1),
         (3.0, 3.0, 9.0, 9.0, 0.6, 2),
+        *((1.0, 1.0, 9.0, 9.0, 0.5, number % 3) for number in range(50)),
     ]
 
     found = load(constant_model(save_model, Kind.END_TO_END, rows)).detect(FRAME, EVERYTHING)
 
-    np.testing.assert_allclose(found.scores, [0.8, 0.6, 0.6])
-    assert found.class_ids.tolist() == [1, 0, 2]
+    np.testing.assert_allclose(found.scores, [0.8, 0.6, 0.6] + [0.5] * 50)
+    assert found.class_ids.tolist() == [1, 0, 2] + [number % 3 for number in range(50)]
 
 
 @pytest.mark.parametrize("class_id", [3.0, -1.0, float("nan")])
