@@ -67,7 +67,13 @@ def kernels():
         Extension(
             f"cython_ext.{name}",
             [f"cython_ext/{name}.pyx"],
-            extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wno-unused-function"],
+            extra_compile_args=[
+                "-O1" if DEBUG else "-O3",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                "-Wall",
+                "-Wno-unused-function",
+            ],
         )
         for name in KERNELS
     ]
@@ -78,12 +84,18 @@ def kernels():
         "initializedcheck": DEBUG,
         "cdivision": not DEBUG,
         "embedsignature": False,
-        "show_performance_hints": True,
+        # Each bounds check is a hint of its own.
+        "show_performance_hints": not DEBUG,
     }
     said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        modules = cythonize(extensions, compiler_directives=directives, force=DEBUG)
-    sys.stderr.write(said.getvalue())
+    try:
+        with contextlib.redirect_stderr(said):
+            # Checked C files apart, or the next build would take them for its own.
+            modules = cythonize(
+                extensions, compiler_directives=directives, build_dir="build/debug-c" if DEBUG else None
+            )
+    finally:
+        sys.stderr.write(said.getvalue())
     if "performance hint" in said.getvalue():
         for name in KERNELS:
             Path(f"cython_ext/{name}.c").unlink(missing_ok=True)
