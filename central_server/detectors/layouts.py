@@ -13,6 +13,7 @@ from central_server.errors import DetectorError
 MAX_INPUT_PX = 4096
 # Ports that a refusal names: enough for every layout, and still one line.
 MAX_LISTED = 8
+MAX_DIM_CHARS = 20
 # Cells are laid over the input once for each stride. Published heads have these; the first is the usual.
 STRIDES = (8, 16, 32)
 STRIDE_SETS = (STRIDES, (4, 8, 16, 32), (8, 16, 32, 64))
@@ -43,7 +44,9 @@ class Port:
     shape: tuple[int | str | None, ...]
 
     def __str__(self) -> str:
-        dims = ", ".join("?" if dim is None else str(dim) for dim in self.shape)
+        # Exporters write whole formulas as the name of a dimension.
+        short = ("?" if dim is None or len(str(dim)) > MAX_DIM_CHARS else str(dim) for dim in self.shape)
+        dims = ", ".join(short)
         return f"{self.name} {self.dtype} [{dims}]"
 
 

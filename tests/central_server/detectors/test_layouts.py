@@ -147,6 +147,20 @@ def test_inputs_refused(shape: Shape, dtype: str, reason: str, expected: str) ->
     )
 
 
+def test_a_refusal_stays_short() -> None:
+    """Formulas for dimensions and dozens of ports do not fill the terminal."""
+    formula = "floor(floor(height/2 - 1/2)/2) + 1"
+    model = model_of(*[(1, "boxes", formula, None)] * 30)
+
+    with pytest.raises(DetectorError) as refused:
+        check_outputs(model)
+
+    message = str(refused.value)
+    assert "outputs output0 float32 [1, boxes, ?, ?], " in message
+    assert "output7 float32 [1, boxes, ?, ?] and 22 more; expected " in message
+    assert len(message) < 1000
+
+
 def test_two_inputs() -> None:
     """A model that wants the original size as well is refused."""
     size = Port("orig_target_sizes", "int64", (1, 2))

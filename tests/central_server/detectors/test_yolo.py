@@ -5,7 +5,7 @@ and blue, so that the order of channels, their scale, the padding and the place 
 answer. The other answers the same boxes whatever it sees.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cv2
@@ -105,7 +105,7 @@ def smooth_noise(height: int, width: int) -> NDArray[np.uint8]:
     """Colours that differ between cells."""
     rng = np.random.default_rng(height * 10_000 + width)
     coarse = rng.integers(0, 256, (min(height, 9), min(width, 11), 3), dtype=np.uint8)
-    return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_NEAREST)
+    return np.asarray(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def expected_cells(image: NDArray[np.uint8], kind: Kind) -> Detections:
@@ -151,7 +151,7 @@ def assert_same(found: Detections, expected: Detections) -> None:
     np.testing.assert_allclose(found.scores[f], expected.scores[e], atol=1e-5)
     np.testing.assert_array_equal(found.class_ids[f], expected.class_ids[e])
     assert (np.diff(found.scores) <= 0).all()
-    assert (found.boxes_xyxy.dtype, found.scores.dtype) == (np.float32, np.float32)
+    assert found.boxes_xyxy.dtype == found.scores.dtype == np.dtype(np.float32)
 
 
 SIZES_HW = [
@@ -220,7 +220,7 @@ def test_answers_what_was_asked_for(save_model: SaveModel, kind: Kind) -> None:
         assert_same(detector.detect(image, query), expected)
 
 
-def constant_model(save_model: SaveModel, kind: Kind, rows: list[tuple[float, ...]]) -> Path:
+def constant_model(save_model: SaveModel, kind: Kind, rows: Sequence[tuple[float, ...]]) -> Path:
     """Answer the same boxes whatever is seen: (x1, y1, x2, y2, score, class) in 64 x 96 model pixels."""
     names = {"names": COLOURS}
     if kind is Kind.END_TO_END:
