@@ -60,7 +60,7 @@ def camera_from(name: str, table: Mapping[str, object], directory: Path) -> Came
     """Make a camera of its table; raises BadValueError. A file's relative path is meant from `directory`."""
     if "password" in table:
         raise BadValueError(
-            "password", f"does not belong here: `edge-agent set-camera {name}` keeps it apart"
+            "password", f"has no place here: `edge-agent set-camera {name} --user USER` asks for it"
         )
     values = checked(table, CAMERA_RULES)
     if "url" not in values:
