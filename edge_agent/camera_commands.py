@@ -9,7 +9,7 @@ from edge_agent.config import Transport
 from edge_agent.config_keys import CAMERA_RULES, camera_from
 from edge_agent.errors import UsageError
 from edge_agent.rules import unknown
-from edge_agent.source_url import Source
+from edge_agent.source_url import Source, redacted
 from edge_agent.typed import Settings, check_password, given, typed_credentials, typed_source, usage_errors
 
 app = typer.Typer()
@@ -107,11 +107,11 @@ def add_camera(
         enabled=enabled,
     )
     with usage_errors():
-        camera_from(name, values, Path.cwd())
+        camera = camera_from(name, values, Path.cwd())
     with editing(settings.config) as edit:
         edit.add_cameras({name: values})
         edit.set_password(name, password)
-    typer.echo(f"added {name}: {_described(source.url, user, password)}")
+    typer.echo(f"added {name}: {redacted(camera, password)}")
 
 
 @app.command("set-camera")
@@ -194,9 +194,3 @@ def _unset_key(option: str) -> str:
     if key not in known:
         raise UsageError(f"--unset: {unknown('option', option, known)}")
     return key
-
-
-def _described(url: str, user: str | None, password: str | None) -> str:
-    if user is None:
-        return url
-    return f"{url}, user {user}, password {'set' if password is not None else 'not set'}"

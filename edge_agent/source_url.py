@@ -103,13 +103,6 @@ def redacted(camera: CameraConfig, password: str | None = None) -> str:
     return camera.url if camera.user is None else _with_userinfo(camera, None if password is None else HIDDEN)
 
 
-def without_password(text: str, password: str | None) -> str:
-    """Take a password out of a text that another library made, raw or percent-encoded."""
-    for form in {password, quote(password, safe=""), quote(password)} if password else ():
-        text = text.replace(form, HIDDEN)
-    return text
-
-
 def anchored(url: str, directory: Path) -> str:
     """Make the relative path of a file absolute, from `directory`; leave any other source alone."""
     return url if "://" in url else str(directory / url)

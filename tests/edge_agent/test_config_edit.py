@@ -140,20 +140,21 @@ def test_every_spelling_of_tables_is_changed_rightly(text: str) -> None:
     assert tomllib.loads(added)["cameras"] == {**cameras, "n.w": {"url": "new", "labels": ["p", "q"]}}
     assert tomllib.loads(changed)["cameras"] == {**cameras, "n.w": {"url": "newer"}}
     assert tomllib.loads(gone).get("cameras", {}) == cameras
-    assert [tomllib.loads(step).get("server") for step in (added, changed, gone)] == [before.get("server")] * 3
+    for step in (added, changed, gone):
+        assert tomllib.loads(step).get("server") == before.get("server")
 
 
 def test_a_spelling_too_odd_for_a_safe_change_is_refused() -> None:
     """Where the result would not be what was asked for, a person is asked to do it."""
     mixed = 'cameras.a.url = "x"\n\n[cameras.b]\nurl = "y"\n'
     with pytest.raises(ConfigError, match="change it in an editor"):
-        with_values(mixed, ("cameras", "a"), {"url": "z"})
+        without_table(mixed, ("cameras", "a"))
     misleading = '[server]\naddress = """\n[cameras.a]\n"""\n\n[cameras.a]\nurl = "x"\n'
     with pytest.raises(ConfigError, match="change it in an editor"):
         without_table(misleading, ("cameras", "a"))
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 KEYS = st.text("abcXYZ019_-", min_size=1, max_size=5)
 VALUES = (
     TEXTS

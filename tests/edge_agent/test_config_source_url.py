@@ -14,7 +14,6 @@ from edge_agent.source_url import (
     source_kind,
     source_path,
     source_url,
-    without_password,
 )
 
 SPECIAL = "@:/?#%^!"
@@ -200,13 +199,3 @@ def test_what_people_read_shows_no_password() -> None:
     assert redacted(camera) == "rtsp://a%20b@h/s"
     assert redacted(CameraConfig(name="door", url="rtsp://h/s")) == "rtsp://h/s"
     assert "hunter2" not in repr(parse_source("rtsp://a:hunter2@h/s"))
-
-
-def test_another_librarys_text_loses_the_password() -> None:
-    """Raw or percent-encoded, the password is taken out; a text without one stays as it is."""
-    assert (
-        without_password("open rtsp://u:p%40%2Fss@h failed: p@/ss", "p@/ss")
-        == "open rtsp://u:***@h failed: ***"
-    )
-    assert without_password("nothing to hide", None) == "nothing to hide"
-    assert without_password("nothing to hide", "") == "nothing to hide"
