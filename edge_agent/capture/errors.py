@@ -1,0 +1,12 @@
+"""Why a source could not be opened or ended, as one clear line without any password."""
+
+from edge_agent.errors import AgentError
+from edge_agent.state import CameraState
+
+
+class CaptureError(AgentError):
+    """A camera, device or file could not be opened, or ended; `state` is what becomes of the camera."""
+
+    def __init__(self, text: str, state: CameraState = CameraState.OFFLINE) -> None:
+        super().__init__(text)
+        self.state = state
