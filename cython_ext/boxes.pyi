@@ -3,6 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# Cython adds these to a compiled module.
+__pyx_capi__: dict[str, object]
+__test__: dict[str, str]
+
 _Detections = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]
 _ClassMask = NDArray[np.bool_] | NDArray[np.uint8]
 

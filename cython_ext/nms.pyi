@@ -3,6 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# Cython adds these to a compiled module.
+__pyx_capi__: dict[str, object]
+__test__: dict[str, str]
+
 def nms(
     boxes_xyxy: NDArray[np.float32],
     scores: NDArray[np.float32],

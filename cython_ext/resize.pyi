@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from cython_ext.letterbox import Letterbox
 
+# Cython adds these to a compiled module.
+__pyx_capi__: dict[str, object]
+__test__: dict[str, str]
+
 def resize_to_tensor(
     image: NDArray[np.uint8],
     out_hw: Sequence[int],

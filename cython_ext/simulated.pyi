@@ -1,5 +1,9 @@
 """Work that is only time; docstrings in full in `simulated.pyx`."""
 
+# Cython adds these to a compiled module.
+__pyx_capi__: dict[str, object]
+__test__: dict[str, str]
+
 MAX_MS: int
 
 def spin_cpu(ms: float) -> int:
