@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.gstreamer.plugin"]
+
 ROOT = Path(__file__).parent.parent
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 15.0

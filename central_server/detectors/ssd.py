@@ -16,6 +16,7 @@ INPUT_SCALE = 2.0 / 255.0
 INPUT_OFFSET = -1.0
 IOU_THRESHOLD = 0.6
 MAX_DETECTIONS = 100
+OUTPUTS = ("box_encodings", "class_logits")
 
 
 class Ssd:
@@ -30,7 +31,7 @@ class Ssd:
         self.name = name
         self.labels = labels
         self._session = session
-        self._anchors = anchors
+        self.anchors = anchors
         model_input = session.get_inputs()[0]
         self._input_name = model_input.name
         height, width = model_input.shape[2:]
@@ -42,16 +43,19 @@ class Ssd:
     def detect(self, image: NDArray[np.uint8], query: Query) -> Detections:
         """See `Detector.detect`. The GIL is held only between resize, inference, decoding and NMS."""
         resize_to_tensor(image, self._tensor.shape[2:], INPUT_SCALE, INPUT_OFFSET, out=self._tensor)
-        encodings, logits = self._session.run(
-            ("box_encodings", "class_logits"), {self._input_name: self._tensor}
-        )
+        encodings, logits = self.run_model(self._tensor)
         boxes_xyxy, scores, class_ids = decode_ssd(
             encodings[0],
             logits[0],
-            self._anchors,
+            self.anchors,
             (image.shape[1], image.shape[0]),
             query.min_score,
             class_mask=self._named if query.class_mask is None else self._named & query.class_mask,
         )
         kept = nms(boxes_xyxy, scores, class_ids, IOU_THRESHOLD, max_detections=MAX_DETECTIONS)
         return Detections(boxes_xyxy[kept], scores[kept], class_ids[kept])
+
+    def run_model(self, tensor: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Infer: (1, 3, height, width) in; box encodings (1, n, 4) and class logits (1, n, classes) out."""
+        encodings, logits = self._session.run(OUTPUTS, {self._input_name: tensor})
+        return encodings, logits

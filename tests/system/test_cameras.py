@@ -1,0 +1,112 @@
+"""A camera speaking RTSP, the agent, the server, and the answers back: each as it is run in the field."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "p@:/?#%^! x"
+
+
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+@pytest.mark.parametrize("codec", ["h264", "h265", "mjpeg"])
+def test_codecs_and_transports(
+    gst_camera, start_server, gateway, walkers: Path, codec: str, transport: str
+) -> None:
+    """Whatever the codec and whatever carries it, people are found in the camera's pictures."""
+    camera = gst_camera(file=walkers, codec=codec, frames=60, loop=True)
+    server = start_server("--workers", "1")
+    gateway.command("set-server", server.address)
+    gateway.command("add-camera", "street", camera.url, "--transport", transport, "--fps", "5")
+    gateway.start()
+    gateway.wait_for_more(5)
+    gateway.stop()
+
+    found = Counter(item["label"] for record in gateway.detected() for item in record["objects"])
+    assert found["person"] >= 5
+    assert {(record["width"], record["height"]) for record in gateway.detected()} == {(768, 576)}
+    assert {record["camera"] for record in gateway.results()} == {"street"}
+
+
+@pytest.mark.parametrize("auth", ["basic", "digest"])
+def test_a_hard_password(gst_camera, start_server, gateway, walkers: Path, tmp_path: Path, auth: str) -> None:
+    """A password of hard characters works end to end, and stands nowhere but in its own file."""
+    camera = gst_camera(file=walkers, frames=30, loop=True, user="viewer", password=PASSWORD, auth=auth)
+    server = start_server("--detector", "simulated:1")
+    (tmp_path / "password").write_text(PASSWORD)
+    gateway.command("set-server", server.address)
+    gateway.command(
+        "add-camera", "door", camera.url, "--user", "viewer", "--password-file", str(tmp_path / "password")
+    )
+    gateway.start()
+    gateway.wait_for_more(5)
+    gateway.stop()
+
+    said = "\n".join(gateway.agent.errors + gateway.agent.lines)
+    assert PASSWORD not in said + gateway.config.read_text() + gateway.command("show-camera", "door")
+    assert (tmp_path / "agent.secrets.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_demo_camera_is_a_camera(start_program, start_server, gateway) -> None:
+    """`edge-agent demo-camera` serves the packaged clip to the agent, and people are seen in it."""
+    camera = start_program("edge-agent", "demo-camera", "--listen", "127.0.0.1:0")
+    url = camera.wait_for_line(r"(rtsp://\S+)")[1]
+    server = start_server()
+    gateway.command("set-server", server.address)
+    gateway.command("add-camera", "street", url, "--label", "person")
+    gateway.start()
+    gateway.wait_for_more(10)
+    gateway.stop()
+
+    labels = {item["label"] for record in gateway.detected() for item in record["objects"]}
+    assert labels == {"person"}
+
+
+def test_one_camera_that_is_down_harms_no_other(gst_camera, start_server, gateway) -> None:
+    """A refused port and a name that does not resolve delay nothing and stop nothing."""
+    camera = gst_camera(pattern=True, size="320x240", fps=10)
+    server = start_server("--detector", "simulated:1")
+    gateway.command("set-server", server.address)
+    gateway.command("add-camera", "refused", "rtsp://127.0.0.1:1/live")
+    gateway.command("add-camera", "nowhere", "rtsp://camera.invalid/live")
+    gateway.command("add-camera", "door", camera.url)
+    gateway.start()
+    gateway.wait_for_more(20, "door")
+    gateway.stop()
+
+    said = "\n".join(gateway.agent.errors)
+    assert {record["camera"] for record in gateway.results()} == {"door"}
+    assert "camera refused: offline" in said
+    assert "camera nowhere: offline" in said
+
+
+def test_the_configuration_is_read_again_on_sighup(gst_camera, start_server, gateway) -> None:
+    """A camera added to the file begins, one removed ends, and the others' streams are not touched."""
+    import signal
+
+    camera = gst_camera(pattern=True, size="320x240", fps=10)
+    server = start_server("--detector", "simulated:1")
+    gateway.command("set-server", server.address)
+    gateway.command("add-camera", "door", camera.url)
+    gateway.command("add-camera", "yard", camera.url)
+    gateway.start()
+    gateway.wait_for_more(5, "door")
+    gateway.wait_for_more(5, "yard")
+    gateway.command("remove-camera", "yard")
+    gateway.command("add-camera", "gate", camera.url)
+    gateway.agent.signal(signal.SIGHUP)
+    gateway.wait_for_more(5, "gate")
+    after = len(gateway.results("yard"))
+    gateway.wait_for_more(5, "door")
+
+    # An edit that cannot be used changes nothing.
+    gateway.config.write_text(gateway.config.read_text() + "\nnonsense\n")
+    gateway.agent.signal(signal.SIGHUP)
+    gateway.wait_for(lambda: any("stays as it was" in line for line in gateway.agent.errors), "the refusal")
+    gateway.wait_for_more(5, "door")
+    gateway.stop()
+
+    assert len(gateway.results("yard")) == after
+    ids = [record["frame_id"] for record in gateway.results("door")]
+    assert ids == sorted(set(ids))
+    assert sum("camera door: connecting" in line for line in gateway.agent.errors) <= 3
