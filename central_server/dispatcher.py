@@ -6,7 +6,9 @@ from collections.abc import Callable
 from central_server.counters import FrameCounters
 from central_server.detectors.detector import Query
 from central_server.engine import Engine
+from central_server.errors import TooLargeError
 from central_server.frame import Answer, Frame, Outcome
+from central_server.image import ImageLimits
 from central_server.scheduler import Scheduler, Stream, Waiting
 
 
@@ -14,34 +16,49 @@ class Dispatcher:
     """Lives in the event loop. Every frame submitted to a stream that stays gets exactly one answer."""
 
     def __init__(
-        self, engine: Engine, default_max_age_ms: int, clock: Callable[[], float] = time.monotonic
+        self,
+        engine: Engine,
+        limits: ImageLimits,
+        default_max_age_ms: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
+        self._limits = limits
         self._scheduler = Scheduler()
         self._default_max_age_ms = default_max_age_ms
         self._clock = clock
         self.counters = FrameCounters()
 
     def open_stream(self, camera_id: str, query: Query, on_answer: Callable[[Answer], None]) -> Stream:
-        """Begin a stream; `on_answer` is called once for each of its frames."""
+        """Begin a stream; `on_answer` is called once for each of its frames while the client is there."""
 
         def on_drop(dropped: Waiting, reason: Outcome) -> None:
-            self.counters.count(camera_id, reason)
             queue_ms = (self._clock() - dropped.arrived_s) * 1e3
-            on_answer(Answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
+            self._answer(dropped.stream, Answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
 
         return Stream(camera_id, query, on_answer, on_drop)
 
     def submit(self, stream: Stream, frame: Frame) -> None:
         """Take a frame in; it is answered at once, later, or when a newer one supersedes it."""
+        try:
+            self._limits.check_bytes(frame.image)
+        except TooLargeError as error:
+            self._answer(stream, Answer(frame.frame_id, Outcome.TOO_LARGE, detail=str(error)))
+            return
         now_s = self._clock()
         max_age_ms = self._default_max_age_ms if frame.max_age_ms is None else frame.max_age_ms
         self._scheduler.offer(stream, frame, now_s, now_s + (max_age_ms - frame.age_ms) / 1e3)
         self._fill_workers()
 
     def close_stream(self, stream: Stream) -> None:
-        """Forget a stream whose client has gone; what a worker has in hand is counted, not answered."""
+        """Forget a stream whose client has gone; its frames are still counted, not answered."""
         self._scheduler.leave(stream)
+
+    def _answer(self, stream: Stream, answer: Answer) -> None:
+        stream.counts[answer.outcome] += 1
+        self.counters.count(stream.camera_id, answer.outcome)
+        if not stream.left:
+            stream.on_answer(answer)
 
     def _fill_workers(self) -> None:
         while self._engine.free_workers:
@@ -55,9 +72,7 @@ class Dispatcher:
         stream = waiting.stream
 
         def on_answer(answer: Answer) -> None:
-            self.counters.count(stream.camera_id, answer.outcome)
-            if not stream.left:
-                stream.on_answer(answer)
+            self._answer(stream, answer)
             self._fill_workers()
 
         self._engine.submit(waiting.frame, stream.query, queue_ms, on_answer)

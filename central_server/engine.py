@@ -1,6 +1,7 @@
 """Worker threads, one detector each; the event loop hands over frames and gets answers back."""
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 
 from central_server.detectors.detector import Detector, Query
 from central_server.errors import BadImageError, TooLargeError
-from central_server.frame import Answer, Frame, Outcome, to_objects
+from central_server.frame import Answer, Frame, Object, Outcome, to_objects
 from central_server.image import ImageLimits, decode
 
 log = logging.getLogger(__name__)
@@ -32,11 +33,6 @@ class Worker:
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._last_traceback_s = -TRACEBACK_PERIOD_S
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
 
     def start(self) -> None:
         """Start the thread."""
@@ -61,21 +57,19 @@ class Worker:
     def work(self, frame: Frame, query: Query, queue_ms: float) -> Answer:
         """Decode and detect; every failure becomes an outcome."""
         begun_s = time.monotonic()
+        objects: tuple[Object, ...] = ()
+        detail = ""
         try:
             pixels = NO_PIXELS if self._detector.input_wh is None else decode(frame.image, self._limits)
             detections = self._detector.detect(pixels, query)
             objects = to_objects(detections, self._detector.labels)
-            outcome, detail = Outcome.DETECTED, ""
+            outcome = Outcome.DETECTED
         except TooLargeError as error:
-            objects, outcome, detail = (), Outcome.TOO_LARGE, str(error)
+            outcome, detail = Outcome.TOO_LARGE, str(error)
         except BadImageError as error:
-            objects, outcome, detail = (), Outcome.BAD_IMAGE, str(error)
+            outcome, detail = Outcome.BAD_IMAGE, str(error)
         except Exception as error:  # noqa: BLE001 - a detector from elsewhere may raise anything
-            objects, outcome, detail = (
-                (),
-                Outcome.INTERNAL_ERROR,
-                f"the detector failed: {type(error).__name__}",
-            )
+            outcome, detail = Outcome.INTERNAL_ERROR, f"the detector failed: {type(error).__name__}"
             self._log_failure(frame, error)
         work_ms = (time.monotonic() - begun_s) * 1e3
         return Answer(frame.frame_id, outcome, objects, detail, queue_ms, work_ms)
@@ -102,16 +96,6 @@ class Engine:
         """How many workers have nothing to do."""
         return len(self._free)
 
-    @property
-    def busy_workers(self) -> int:
-        """How many workers have a frame."""
-        return len(self._workers) - len(self._free)
-
-    @property
-    def healthy(self) -> bool:
-        """Whether every worker's thread runs."""
-        return all(worker.alive for worker in self._workers)
-
     def start(self) -> None:
         """Start the workers; answers will come back on the running event loop."""
         self._loop = asyncio.get_running_loop()
@@ -134,7 +118,10 @@ class Engine:
             on_answer(answer)
 
         def work() -> None:
-            loop.call_soon_threadsafe(done, worker.work(frame, query, queue_ms))
+            answer = worker.work(frame, query, queue_ms)
+            # A frame may outlast the server: then the loop has closed and nobody waits for the answer.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(done, answer)
 
         worker.hand_over(work)
 

@@ -6,6 +6,7 @@ ServerError               one clear line for the person at the terminal, exit co
 └── ListenError           an address that cannot be listened on
 BadImageError             a frame's bytes are no whole picture: the frame's outcome, never the stream's end
 └── TooLargeError         more pixels or bytes than the limits allow
+BadMessageError           what a client sent is not the message that the contract says: ends the call
 """
 
 
@@ -35,3 +36,7 @@ class BadImageError(Exception):
 
 class TooLargeError(BadImageError):
     """The picture is whole, perhaps, but larger than this server takes."""
+
+
+class BadMessageError(Exception):
+    """The bytes of a message are not what the contract says."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+# The wire's coordinates are int32, and so must be the difference of any two.
+MAX_EDGE_PX = 1 << 30
+
 
 class ImageFormat(enum.IntEnum):
     """How a frame's bytes are coded; the numbers are the wire's, but for UNKNOWN: a later version's."""
@@ -20,8 +23,9 @@ class ImageFormat(enum.IntEnum):
 
 
 class Outcome(enum.IntEnum):
-    """What became of a frame; the numbers are the wire's."""
+    """What became of a frame; the numbers are the wire's, but for ABANDONED: nobody is left to be told."""
 
+    ABANDONED = -1
     DETECTED = 1
     STALE = 2
     SUPERSEDED = 3
@@ -114,8 +118,17 @@ class Answer:
 
 
 def to_objects(detections: Detections, labels: tuple[str, ...]) -> tuple[Object, ...]:
-    """Round detections to whole pixels, once: x, y = round(x1, y1), width = round(x2) - x, height likewise."""
-    corners = np.rint(detections.boxes_xyxy).astype(np.int64).tolist()
+    """Round detections to whole pixels, once: x, y = round(x1, y1), width = round(x2) - x, height likewise.
+
+    Raises:
+        ValueError: a box with NaN, or beyond what the wire can say.
+        IndexError: a class id without a label.
+
+    """
+    boxes_xyxy = detections.boxes_xyxy
+    if not (np.abs(boxes_xyxy) <= MAX_EDGE_PX).all():
+        raise ValueError(f"found a box edge that is NaN or beyond {MAX_EDGE_PX} pixels")
+    corners = np.rint(boxes_xyxy).astype(np.int64).tolist()
     return tuple(
         Object(labels[class_id], score, x1, y1, x2 - x1, y2 - y1)
         for (x1, y1, x2, y2), score, class_id in zip(

@@ -1,12 +1,13 @@
-"""Which frame is worked on next: one waiting slot a stream, the earliest deadline first.
+"""Which frame is worked on next: one waiting slot a stream, in fair turns, the earliest deadline first.
 
 Pure: no clock, thread or loop of its own. Times are seconds on one monotonic clock.
 """
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from central_server.detectors.detector import Query
 from central_server.frame import Answer, Frame, Outcome
@@ -14,17 +15,12 @@ from central_server.frame import Answer, Frame, Outcome
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A frame that waits for a worker, or is with one.
-
-    `deadline_s` is when it becomes worthless; `place_s` is its stream's turn: the earliest deadline
-    among the frames that waited in the slot since the stream was last served.
-    """
+    """A frame that waits for a worker, or is with one; worthless from `deadline_s` on."""
 
     stream: "Stream"
     frame: Frame
     arrived_s: float
     deadline_s: float
-    place_s: float
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +28,8 @@ class Stream:
     """One call's ordered frames of one camera, and its waiting slot.
 
     `on_answer` gets the answers of frames that were worked on; `on_drop` each frame that leaves
-    the slot without work, with the reason.
+    without work, with the reason. `turn` is the turn in which its next frame is due, `counts` what
+    became of its frames so far.
     """
 
     camera_id: str
@@ -41,31 +38,41 @@ class Stream:
     on_drop: "Callable[[Waiting, Outcome], None]"
     waiting: Waiting | None = None
     left: bool = False
-    place_number: int = -1
+    turn: int = 0
+    counts: Counter[Outcome] = field(default_factory=Counter)
 
 
 class Scheduler:
     """One waiting slot a stream; `take` gives the frame whose stream's turn it is.
 
-    A frame that is superseded passes its place on to the newer frame. Without that, a stream whose
-    frames always arrive a little after another's would wait for ever under overload: the other's
-    deadline would always be the earlier one. With it, streams of equal maximum age are served in turn.
+    A stream that was served is due in the next turn, so that no stream that waits sees another one
+    served twice before it; within a turn the earliest deadline comes first, by the frame that the
+    stream began to wait with. Deadlines alone would not do under overload: a stream whose frames
+    always arrive a little after another's would wait for ever, and one that asks for a short
+    maximum age would take what belongs to the others. Once nothing waits, all start the next turn
+    together.
     """
 
     def __init__(self) -> None:
-        self._turns: list[tuple[float, int, Stream]] = []
+        self._places: list[tuple[int, float, int, Stream]] = []
         self._numbers = itertools.count()
+        self._turn = 0
 
     def offer(self, stream: Stream, frame: Frame, arrived_s: float, deadline_s: float) -> None:
-        """Put a frame into its stream's slot; a frame that waits there is dropped as superseded."""
-        older = stream.waiting
-        if older is None:
-            stream.waiting = Waiting(stream, frame, arrived_s, deadline_s, place_s=deadline_s)
-            stream.place_number = next(self._numbers)
-            heapq.heappush(self._turns, (deadline_s, stream.place_number, stream))
+        """Put a frame into its stream's slot; a frame that waits there is dropped as superseded.
+
+        A frame that is too old already is dropped as stale and takes nobody's place.
+        """
+        waiting = Waiting(stream, frame, arrived_s, deadline_s)
+        if arrived_s >= deadline_s:
+            stream.on_drop(waiting, Outcome.STALE)
             return
-        stream.waiting = Waiting(stream, frame, arrived_s, deadline_s, place_s=older.place_s)
-        stream.on_drop(older, Outcome.SUPERSEDED)
+        older, stream.waiting = stream.waiting, waiting
+        if older is not None:
+            stream.on_drop(older, Outcome.SUPERSEDED)
+            return
+        stream.turn = max(stream.turn, self._turn)
+        heapq.heappush(self._places, (stream.turn, deadline_s, next(self._numbers), stream))
 
     def take(self, now_s: float) -> Waiting | None:
         """Give the next frame to work on, and drop as stale those on the way that are too old.
@@ -74,24 +81,23 @@ class Scheduler:
             None when nothing waits.
 
         """
-        while self._turns:
-            _, number, stream = heapq.heappop(self._turns)
-            waiting = stream.waiting
-            if waiting is None or number != stream.place_number:
-                continue
-            stream.waiting = None
-            if now_s >= waiting.deadline_s:
-                stream.on_drop(waiting, Outcome.STALE)
-                continue
-            return waiting
+        while self._places:
+            turn, _, _, stream = heapq.heappop(self._places)
+            waiting, stream.waiting = stream.waiting, None
+            assert waiting is not None, "a place is held only while a frame waits"  # noqa: S101
+            self._turn = turn
+            if now_s < waiting.deadline_s:
+                stream.turn = turn + 1
+                return waiting
+            stream.on_drop(waiting, Outcome.STALE)
+        self._turn += 1
         return None
 
     def leave(self, stream: Stream) -> None:
-        """Forget a stream whose client has gone; its waiting frame is dropped without an answer."""
+        """Forget a stream whose client has gone; a frame that waits is dropped as abandoned."""
         stream.left = True
-        stream.waiting = None
-
-    @property
-    def waiting_streams(self) -> int:
-        """How many streams have a frame waiting."""
-        return sum(1 for _, number, stream in self._turns if stream.waiting and number == stream.place_number)
+        waiting, stream.waiting = stream.waiting, None
+        if waiting is not None:
+            self._places = [place for place in self._places if place[-1] is not stream]
+            heapq.heapify(self._places)
+            stream.on_drop(waiting, Outcome.ABANDONED)

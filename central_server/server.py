@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 # In one in work and one waiting: a third would only supersede the second.
 WINDOW = 2
+# Calls beyond one stream and one Watch for each camera: health checks. More are refused.
+SPARE_CALLS = 64
 # What remains of the drain's patience for closing connections after the calls have ended.
 CLOSE_GRACE_S = 0.5
 
@@ -70,7 +72,7 @@ class Server:
         check_free(options.listen)
         detectors = registry.load(options.detector, options.detector_options, options.workers)
         self._engine = Engine(detectors, options.limits)
-        self._dispatcher = Dispatcher(self._engine, options.max_age_ms)
+        self._dispatcher = Dispatcher(self._engine, options.limits, options.max_age_ms)
         self._detection = DetectionServicer(
             self._dispatcher,
             self._facts(detectors[0]),
@@ -79,7 +81,10 @@ class Server:
             options.max_streams,
         )
         self._control = ControlServicer(int(options.drain_grace_s * 1e3))
-        self._grpc = grpc.aio.server(options=channel_options(options))
+        self._grpc = grpc.aio.server(
+            options=channel_options(options),
+            maximum_concurrent_rpcs=2 * options.max_streams + SPARE_CALLS,
+        )
         self._grpc.add_generic_rpc_handlers((self._detection.handler(), self._control.handler()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         port = self._bind()

@@ -11,13 +11,16 @@ from central_server import wire
 from central_server.counters import in_words
 from central_server.detectors.detector import Query
 from central_server.dispatcher import Dispatcher
-from central_server.frame import Answer, Frame
+from central_server.errors import BadMessageError
+from central_server.frame import Answer
 from central_server.scheduler import Stream
 
 log = logging.getLogger(__name__)
 
 # A client that sends without reading is no longer read from at this many unwritten answers a call.
 MAX_UNWRITTEN = 64
+# Under this name are counted the frames of clients that name no camera.
+UNNAMED = "(unnamed)"
 
 
 class DetectionServicer:
@@ -43,10 +46,8 @@ class DetectionServicer:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Give what a gRPC server registers."""
-        method = grpc.stream_stream_rpc_method_handler(
-            self.detect_stream,
-            request_deserializer=wire.parse_request,
-            response_serializer=wire.build_response,
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
+            self.detect_stream
         )
         return grpc.method_handlers_generic_handler(wire.DETECTION_SERVICE, {"DetectStream": method})
 
@@ -56,7 +57,7 @@ class DetectionServicer:
         return len(self._calls)
 
     async def detect_stream(
-        self, _requests: object, context: "grpc.aio.ServicerContext[Frame, Answer]"
+        self, _requests: object, context: "grpc.aio.ServicerContext[bytes, bytes]"
     ) -> None:
         """Serve one call until its client is done or gone, or the server drains."""
         if self._draining.is_set():
@@ -76,6 +77,8 @@ class DetectionServicer:
         try:
             await context.send_initial_metadata(self._facts.to_metadata())
             drained = await call.serve(self._draining)
+        except BadMessageError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._calls.discard(call)
             if not self._calls:
@@ -107,7 +110,7 @@ class DetectionCall:
     """One DetectStream call: a reader that submits frames, and a writer that sends the answers."""
 
     def __init__(
-        self, dispatcher: Dispatcher, query: Query, context: "grpc.aio.ServicerContext[Frame, Answer]"
+        self, dispatcher: Dispatcher, query: Query, context: "grpc.aio.ServicerContext[bytes, bytes]"
     ) -> None:
         self._dispatcher = dispatcher
         self._query = query
@@ -120,7 +123,12 @@ class DetectionCall:
         self._reading_ended = False
 
     async def serve(self, draining: asyncio.Event) -> bool:
-        """Serve until the client is done, or the server drains (then True); cancelled when the client goes."""
+        """Serve until the client is done, or the server drains (then True); cancelled when the client goes.
+
+        Raises:
+            BadMessageError: the client sent what is no request.
+
+        """
         reader = asyncio.create_task(self._read_frames())
         writer = asyncio.create_task(self._write_answers())
         drain = asyncio.create_task(draining.wait())
@@ -143,12 +151,12 @@ class DetectionCall:
 
     async def _read_frames(self) -> None:
         while True:
-            frame = await self._context.read()
-            if not isinstance(frame, Frame):  # grpc.aio.EOF
+            message = await self._context.read()
+            if not isinstance(message, bytes):  # grpc.aio.EOF
                 return
+            frame = wire.parse_request(message)
             if self._stream is None:
-                self._open(frame.camera_id)
-            assert self._stream is not None  # noqa: S101 - for the type checker
+                self._stream = self._open(frame.camera_id)
             self._unwritten += 1
             self._dispatcher.submit(self._stream, frame)
             while self._unwritten >= MAX_UNWRITTEN:
@@ -158,7 +166,7 @@ class DetectionCall:
     async def _write_answers(self) -> None:
         while True:
             while self._answers:
-                await self._context.write(self._answers.popleft())
+                await self._context.write(wire.build_response(self._answers.popleft()))
                 self._unwritten -= 1
                 self._room.set()
             if self._reading_ended and not self._unwritten:
@@ -166,11 +174,9 @@ class DetectionCall:
             self._changed.clear()
             await self._changed.wait()
 
-    def _open(self, camera_id: str) -> None:
-        camera_id = camera_id or self._context.peer()
-        self._counted_before = self._dispatcher.counters.of_camera(camera_id)
-        self._stream = self._dispatcher.open_stream(camera_id, self._query, self._on_answer)
+    def _open(self, camera_id: str) -> Stream:
         log.info("stream of camera %r from %s", camera_id, self._context.peer())
+        return self._dispatcher.open_stream(camera_id or UNNAMED, self._query, self._on_answer)
 
     def _on_answer(self, answer: Answer) -> None:
         self._answers.append(answer)
@@ -179,8 +185,7 @@ class DetectionCall:
     def _close(self) -> None:
         if self._stream is not None:
             self._dispatcher.close_stream(self._stream)
-            counts = self._dispatcher.counters.of_camera(self._stream.camera_id) - self._counted_before
-            log.info("stream of camera %r ended: %s", self._stream.camera_id, in_words(counts))
+            log.info("stream of camera %r ended: %s", self._stream.camera_id, in_words(self._stream.counts))
 
 
 class ControlServicer:
@@ -192,15 +197,15 @@ class ControlServicer:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Give what a gRPC server registers."""
-        method: grpc.RpcMethodHandler[wire.WatchRequest, bytes] = grpc.unary_stream_rpc_method_handler(
-            self.watch, request_deserializer=wire.parse_watch_request
-        )
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(self.watch)
         return grpc.method_handlers_generic_handler(wire.CONTROL_SERVICE, {"Watch": method})
 
-    async def watch(
-        self, request: wire.WatchRequest, context: "grpc.aio.ServicerContext[wire.WatchRequest, bytes]"
-    ) -> None:
+    async def watch(self, message: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
         """Stay open; tell when the server drains."""
+        try:
+            request = wire.parse_watch_request(message)
+        except BadMessageError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         log.info(
             "agent %r with %d cameras watches from %s",
             request.agent_version,

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 from camera_ai import control_pb2, detection_pb2
 
+from central_server.errors import BadMessageError
 from central_server.frame import Answer, EncodedImage, Frame, ImageFormat
 
 DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
@@ -16,6 +17,7 @@ MIN_SCORE_KEY = "camera-ai-min-score"
 
 # Names from clients stand in logs and counters: longer ones are cut.
 MAX_NAME_CHARS = 128
+MAX_CAMERAS_OF_AGENT = 10_000
 FORMATS = {int(known): known for known in ImageFormat}
 
 Metadata = tuple[tuple[str, str], ...]
@@ -68,10 +70,13 @@ def parse_request(data: bytes) -> Frame:
     """Read a DetectRequest.
 
     Raises:
-        google.protobuf.message.DecodeError: the bytes are no DetectRequest; gRPC ends the call.
+        BadMessageError: the bytes are no DetectRequest.
 
     """
-    message = detection_pb2.DetectRequest.FromString(data)
+    try:
+        message = detection_pb2.DetectRequest.FromString(data)
+    except Exception as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no DetectRequest") from error
     image_format = FORMATS.get(message.format, ImageFormat.UNKNOWN)
     return Frame(
         frame_id=message.frame_id,
@@ -132,6 +137,19 @@ def build_drain(reason: str, grace_ms: int) -> bytes:
 
 
 def parse_watch_request(data: bytes) -> WatchRequest:
-    """Read a WatchRequest."""
-    message = control_pb2.WatchRequest.FromString(data)
-    return WatchRequest(message.agent_version[:MAX_NAME_CHARS], tuple(message.camera_ids))
+    """Read a WatchRequest.
+
+    Raises:
+        BadMessageError: the bytes are no WatchRequest, or name more cameras than one agent can have.
+
+    """
+    try:
+        message = control_pb2.WatchRequest.FromString(data)
+    except Exception as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no WatchRequest") from error
+    if len(message.camera_ids) > MAX_CAMERAS_OF_AGENT:
+        raise BadMessageError(
+            f"found {len(message.camera_ids)} camera ids, expected at most {MAX_CAMERAS_OF_AGENT}"
+        )
+    camera_ids = tuple(camera_id[:MAX_NAME_CHARS] for camera_id in message.camera_ids)
+    return WatchRequest(message.agent_version[:MAX_NAME_CHARS], camera_ids)
