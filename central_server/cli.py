@@ -2,16 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from central_server.errors import ServerError
 
+PROGRAM = "central-server"
+
 app = typer.Typer(
-    name="central-server",
+    name=PROGRAM,
     help="Detects objects in the frames of many cameras and streams the boxes back.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -142,7 +143,13 @@ def detectors() -> None:
 def main() -> None:
     """Run the command line; what is expected to go wrong ends in one line."""
     try:
-        app()
+        sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except ServerError as error:
-        typer.echo(f"central-server: {error}", err=True)
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code)
+    except typer.TyperException as error:
+        _fail(f"{error.format_message().rstrip('.')}; see {PROGRAM} --help", error.exit_code)
+
+
+def _fail(problem: str, exit_code: int) -> NoReturn:
+    typer.echo(f"{PROGRAM}: {' '.join(problem.split())}", err=True)
+    sys.exit(exit_code)

@@ -1,11 +1,14 @@
 """Detectors by name, from the entry point group `camera_ai.detectors`."""
 
+import logging
 from importlib.metadata import entry_points
 
 import numpy as np
 
 from central_server.detectors.detector import Detector, DetectorFactory, DetectorOptions, Query
-from central_server.errors import DetectorError, OptionError
+from central_server.errors import DetectorError, OptionError, ServerError
+
+log = logging.getLogger(__name__)
 
 GROUP = "camera_ai.detectors"
 
@@ -29,6 +32,7 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
     Raises:
         OptionError: no detector has that name.
         DetectorError: it does not load, or does not run.
+        ServerError: what else the detector says is wrong with its argument or options.
 
     """
     name, _, argument = name_and_argument.partition(":")
@@ -39,9 +43,13 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
         )
     try:
         factory: DetectorFactory = points[0].load()
-    except ImportError as error:
-        raise DetectorError(f"--detector {name}: cannot be imported: {error}") from error
-    detectors = [factory(argument, options) for _ in range(count)]
+        detectors = [factory(argument, options) for _ in range(count)]
+    except ServerError:
+        raise
+    except Exception as error:
+        # Detectors from elsewhere may fail in any way.
+        log.debug("--detector %s", name_and_argument, exc_info=error)
+        raise DetectorError(f"--detector {name}: {type(error).__name__}: {error}") from error
     for detector in detectors:
         _warm_up(detector)
     return detectors

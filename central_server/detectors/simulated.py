@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
-from cython_ext.simulated import spin_cpu
 from numpy.typing import NDArray
 
 from central_server.detectors.detector import DetectorOptions, Query
 from central_server.errors import OptionError
 from central_server.frame import Detections
+from cython_ext.simulated import spin_cpu
 
 
 class Simulated:
