@@ -122,7 +122,6 @@ class Agent:
     async def stop(self) -> None:
         """Stop every camera, then the connection."""
         await asyncio.gather(*(runner.stop() for runner in self._cameras.values()))
-        self._cameras.clear()
         await self._connection.close()
 
 
