@@ -49,7 +49,7 @@ def _measure(report: Report, detector: str, frames: int) -> None:
                 # The first client gets the file from its beginning; at its end the camera hangs up.
                 time.sleep(frames / FPS + 3)
                 used_s = server.processor_s() - before_s
-    records = programs.read_results(results)
+        records = programs.read_results(results)
     first_pass = [record for record in records if record["frame_id"] <= frames]
     decoded = (
         max(record["frame_id"] for record in first_pass)
