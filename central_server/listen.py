@@ -87,3 +87,5 @@ def check_free(address: Address) -> None:
             probe.listen()
     except OSError as error:
         raise ListenError(f"--listen {address}: {error.strerror or error}") from error
+    except UnicodeError as error:
+        raise ListenError(f"--listen {address}: found {address.host!r}, expected a host name") from error
