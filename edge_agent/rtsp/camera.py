@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -79,7 +80,9 @@ class DemoCamera:
         try:
             self._server = await asyncio.start_server(accept, host, port, limit=MAX_HEAD_BYTES)
         except OSError as error:
-            raise AgentError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            # asyncio wraps the system's word in a sentence of its own; a name that is not known has none.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise AgentError(f"cannot listen on {host}:{port}: {reason}") from None
         self._broadcast = broadcast
 
     async def close(self) -> None:

@@ -15,6 +15,8 @@ MAX_RTP_PACKET_BYTES = 1400
 ParameterSets = Literal["everywhere", "sdp", "in-band"]
 """Where a viewer finds SPS and PPS: in the SDP and before every keyframe, or in only one of the two."""
 
+_QUANTIZATION_TABLE_BYTES = 64
+
 _PARAMETER_SET_UNITS = {"h264": "7-8", "hevc": "32-34"}
 """The NAL unit types of SPS and PPS (H.264), and of VPS, SPS and PPS (H.265)."""
 
@@ -29,7 +31,8 @@ class RtpPacker:
         codec = stream.codec_context.name
         self._written = _Writes()
         # The buffer's size is what the muxer takes for the network's packet size.
-        self._muxer = av.open(self._written, "w", format="rtp", buffer_size=MAX_RTP_PACKET_BYTES)
+        size = MAX_RTP_PACKET_BYTES - (_QUANTIZATION_TABLE_BYTES if codec == "mjpeg" else 0)
+        self._muxer = av.open(self._written, "w", format="rtp", buffer_size=size)
         self._stream = self._muxer.add_stream_from_template(stream)
         chain = _filters(codec, stream.codec_context.extradata, parameter_sets)
         # It also rewrites the parameter sets of the muxer's stream to Annex B, as its packets will be.
@@ -47,7 +50,10 @@ class RtpPacker:
             filtered.pts = filtered.dts = self._count
             self._count += 1
             self._muxer.mux(filtered)
-        return self._written.take()
+        packets = self._written.take()
+        if self.description.codec == "mjpeg" and packets:
+            packets[0] = _with_both_tables(packets[0])
+        return tuple(packets)
 
 
 class _Writes:
@@ -62,10 +68,22 @@ class _Writes:
             self._packets.append(bytes(data))
         return len(data)
 
-    def take(self) -> tuple[bytes, ...]:
-        taken = tuple(self._packets)
-        self._packets.clear()
+    def take(self) -> list[bytes]:
+        taken, self._packets = self._packets, []
         return taken
+
+
+def _with_both_tables(packet: bytes) -> bytes:
+    """Give a picture's first JPEG packet the table of chrominance, where one serves for it and luminance.
+
+    The RFC's types have two; the muxer passes on what the file has, and some viewers read on behind it.
+    """
+    tables = 12 + 8 + 4  # behind the headers of RTP, JPEG and the tables
+    if packet[tables - 2 : tables] != _QUANTIZATION_TABLE_BYTES.to_bytes(2):
+        return packet
+    table = packet[tables : tables + _QUANTIZATION_TABLE_BYTES]
+    length = (2 * _QUANTIZATION_TABLE_BYTES).to_bytes(2)
+    return packet[: tables - 2] + length + table + packet[tables:]
 
 
 def _filters(codec: str, extradata: bytes | None, parameter_sets: ParameterSets) -> str:
