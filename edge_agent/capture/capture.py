@@ -9,8 +9,9 @@ from edge_agent.backoff import Backoff
 from edge_agent.capture.counters import CaptureCounters
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.frames import FrameMaker
+from edge_agent.capture.opening import open_source
 from edge_agent.capture.pace import FilePace
-from edge_agent.capture.source import Source, open_source
+from edge_agent.capture.source import Source
 from edge_agent.capture.timing import PresentationClock
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame

@@ -10,7 +10,7 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoRef
 from numpy.typing import NDArray
 
 LEAST_QUALITY = 40
-MOST_TRIES = 6
+MOST_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JpegEncoder:
             if quality > LEAST_QUALITY:
                 quality = max(LEAST_QUALITY, quality - 20)
             else:
-                factor = min(0.8, math.sqrt(self.limit_bytes / len(data)))
+                factor = min(0.8, 0.95 * math.sqrt(self.limit_bytes / len(data)))
                 width, height = max(1, int(width * factor)), max(1, int(height * factor))
         return None
 

@@ -15,9 +15,10 @@ class Thinner:
 
     def keep(self, captured_s: float) -> bool:
         """Decide on a frame; times are to be monotone."""
-        if self._tick_s is None:
+        half_s = self._period_s / 2
+        if self._tick_s is None or captured_s > self._tick_s + half_s:
             self._tick_s = captured_s
-        if captured_s < self._tick_s - self._period_s / 2:
+        if captured_s < self._tick_s - half_s:
             return False
-        self._tick_s = max(self._tick_s, captured_s - self._period_s / 2) + self._period_s
+        self._tick_s += self._period_s
         return True

@@ -1,0 +1,62 @@
+"""Putting an RTP stream's payloads together to pictures, each as soon as its last payload is there."""
+
+from types import MappingProxyType
+from typing import Final
+
+import av
+
+from edge_agent.capture.errors import CaptureError
+from edge_agent.capture.picture_end import PictureEnd
+
+DELIMITERS: Final = MappingProxyType({"h264": b"\0\0\0\1\x09\xf0", "hevc": b"\0\0\0\1\x46\x01\x50"})
+"""The access unit delimiter of each codec: what FFmpeg's parser takes for the end of the picture before."""
+LARGEST_PICTURE_BYTES: Final = 32 << 20
+
+
+class PictureAssembler:
+    """FFmpeg's parser, told early where a picture ends.
+
+    The parser finds pictures and keyframes in the payloads as it always does. Where PictureEnd knows that a
+    picture is complete, a delimiter is put behind it, and the parser gives the picture at once instead of
+    when the next one begins. Where that was wrong, the picture that follows is marked corrupt.
+    """
+
+    def __init__(self, codec: str, extradata: bytes | None) -> None:
+        self._delimiter = DELIMITERS[codec]
+        self._end = PictureEnd(codec)
+        self._parser = av.CodecContext.create(codec, "r")
+        if extradata:
+            self._parser.extradata = extradata
+        self._payloads: list[bytes] = []
+        self._held_bytes = 0
+        self._pts: int | None = None
+        self._is_damaged = False
+
+    def push(self, payload: bytes, pts: int | None) -> "list[av.Packet[av.VideoStream]]":
+        """Take the payload of an RTP packet; gives the pictures that are complete with it."""
+        was_wrong = self._end.was_wrong
+        is_last = self._end.ends(payload, pts)
+        self._is_damaged |= self._end.was_wrong and not was_wrong
+        self._payloads.append(payload)
+        self._held_bytes += len(payload)
+        pictures = []
+        if pts != self._pts or pts is None:
+            # What the parser holds belongs to the picture before.
+            pictures += self._parsed(self._pts)
+            self._pts = pts
+        if is_last:
+            self._payloads.append(self._delimiter)
+            pictures += self._parsed(pts)
+        if self._held_bytes > LARGEST_PICTURE_BYTES:
+            raise CaptureError(f"no end of a picture within {LARGEST_PICTURE_BYTES >> 20} MiB")
+        return pictures
+
+    def _parsed(self, pts: int | None) -> "list[av.Packet[av.VideoStream]]":
+        pictures = self._parser.parse(b"".join(self._payloads))
+        self._payloads.clear()
+        for picture in pictures:
+            picture.pts = pts
+            picture.is_corrupt = self._is_damaged
+            self._is_damaged = False
+            self._held_bytes = 0
+        return pictures

@@ -1,0 +1,105 @@
+"""Opening a camera, device or file with PyAV: each stage within its timeout, each failure in plain words."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+import av
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from edge_agent.capture.errors import CaptureError
+from edge_agent.capture.explain import explained
+from edge_agent.capture.reach import reach
+from edge_agent.capture.source import Source, rtp_transport
+from edge_agent.config import CameraConfig
+from edge_agent.source_url import SourceKind, source_kind, source_path, source_url
+
+DEFAULT_PORTS: Final = MappingProxyType({"rtsp": 554, "rtsps": 322, "http": 80, "https": 443})
+FIRST_STAGES: Final = MappingProxyType(
+    {
+        "rtsp": "RTSP handshake",
+        "http": "HTTP request",
+        "device": "opening the device",
+        "file": "opening the file",
+    }
+)
+RTSP_CODECS: Final = MappingProxyType({"h264": "H.264", "hevc": "H.265", "mjpeg": "MJPEG"})
+SOCKET_BUFFER_BYTES: Final = 1 << 20
+"""A large keyframe comes in one burst; the default loses part of it over UDP."""
+REORDER_DELAY_US: Final = 200_000
+"""How long a UDP packet that is missing is waited for."""
+
+
+def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[str], None]) -> Source:
+    """Open a camera, device or file; `on_stage` is told each stage as it begins.
+
+    Every stage has its own timeout: TCP connect and the handshake `connect_timeout_s` each, the first packet
+    that and `read_timeout_s`. Raises CaptureError, whose text and chain hold no password.
+    """
+    kind = source_kind(camera.url)
+    place = _reached(camera, on_stage) if kind in ("rtsp", "http") else source_path(camera.url)
+    on_stage(FIRST_STAGES[kind])
+    container = _container(camera, password, kind, place)
+    try:
+        stream = _video_stream(container, kind, place)
+    except CaptureError:
+        container.close()
+        raise
+    on_stage("waiting for the first packet")
+    return Source(container, stream, camera)
+
+
+def _reached(camera: CameraConfig, on_stage: Callable[[str], None]) -> str:
+    """Do the first stage of a network source; gives HOST:PORT for people."""
+    parts = urlsplit(camera.url)
+    host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    on_stage(f"TCP connect to {place}")
+    reach(host, port, camera.connect_timeout_s)
+    return place
+
+
+def _container(camera: CameraConfig, password: str | None, kind: SourceKind, place: str) -> InputContainer:
+    began_s = time.monotonic()
+    try:
+        return av.open(
+            f"file:{place}" if kind == "file" else source_url(camera, password),
+            format={"http": "mpjpeg", "device": "v4l2"}.get(kind),
+            options=dict(_options(camera, kind)),
+            metadata_errors="replace",
+            timeout=(camera.connect_timeout_s, camera.read_timeout_s),
+        )
+    except (av.error.FFmpegError, OSError) as error:
+        timed_out = time.monotonic() - began_s >= camera.connect_timeout_s
+        problem = explained(error, camera, kind, place, timed_out=timed_out)
+    raise problem  # outside the handler: the library's exception holds the URL with the password
+
+
+def _options(camera: CameraConfig, kind: SourceKind) -> Mapping[str, str]:
+    """Give FFmpeg's options: hand out the first packet as soon as it is there, and nothing but video."""
+    if kind == "file":
+        return {}
+    first_packet_only = {"probesize": "32", "fpsprobesize": "0", "analyzeduration": "200000"}
+    if kind != "rtsp":
+        return first_packet_only
+    return first_packet_only | {
+        "fflags": "+noparse+nofillin",  # pictures are put together by PictureAssembler
+        "rtsp_transport": rtp_transport(camera),
+        "allowed_media_types": "video",
+        "buffer_size": str(SOCKET_BUFFER_BYTES),
+        "max_delay": str(REORDER_DELAY_US),
+    }
+
+
+def _video_stream(container: InputContainer, kind: SourceKind, place: str) -> VideoStream:
+    if not container.streams.video:
+        raise CaptureError(f"{place} offers no video" + (" in its SDP" if kind == "rtsp" else ""))
+    stream = container.streams.video[0]
+    codec = stream.codec_context.codec.name if stream.codec_context else "an unknown codec"
+    if codec == "an unknown codec" or (kind == "rtsp" and codec not in RTSP_CODECS):
+        expected = f"; expected {', '.join(RTSP_CODECS.values())}" if kind == "rtsp" else ""
+        raise CaptureError(f"{place} offers video in {codec}{expected}")
+    return stream

@@ -1,0 +1,132 @@
+"""Fixtures for capture: clips of every kind, and a capture whose frames and states can be waited for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+from edge_agent.capture.capture import Capture
+from edge_agent.config import CameraConfig
+from edge_agent.frame import Frame
+from edge_agent.state import CameraState, CameraStatus
+
+WAIT_S = 20.0
+
+
+class Watcher:
+    """A capture that runs, with everything it delivered and when."""
+
+    def __init__(self, camera: CameraConfig, password: str | None = None) -> None:
+        self.frames: list[Frame] = []
+        self.delivered_s: list[float] = []
+        self.statuses: list[CameraStatus] = []
+        self.thread_names: set[str] = set()
+        self._changed = threading.Condition()
+        self.capture = Capture(camera, password, self._on_frame, self._on_status)
+
+    def _on_frame(self, frame: Frame) -> None:
+        with self._changed:
+            self.thread_names.add(threading.current_thread().name)
+            self.delivered_s.append(time.monotonic())
+            self.frames.append(frame)
+            self._changed.notify_all()
+
+    def _on_status(self, status: CameraStatus) -> None:
+        with self._changed:
+            self.statuses.append(status)
+            self._changed.notify_all()
+
+    @property
+    def states(self) -> list[CameraState]:
+        """The states in order, without repetitions that differ in reason only."""
+        states: list[CameraState] = []
+        for status in self.statuses:
+            if not states or status.state is not states[-1]:
+                states.append(status.state)
+        return states
+
+    def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
+        """Wait until something holds that frames or statuses bring about."""
+        with self._changed:
+            if not self._changed.wait_for(true, timeout_s):
+                pytest.fail(f"no {what} within {timeout_s:g} s; statuses: {[str(s) for s in self.statuses]}")
+
+    def wait_for_frames(self, count: int, timeout_s: float = WAIT_S) -> None:
+        """Wait until so many frames have come in all."""
+        self.wait_until(lambda: len(self.frames) >= count, f"{count} frames", timeout_s)
+
+    def wait_for_state(
+        self, state: CameraState, timeout_s: float = WAIT_S, *, after: int = 0
+    ) -> CameraStatus:
+        """Wait for a state among the statuses from number `after` on."""
+
+        def found() -> bool:
+            return any(status.state is state for status in self.statuses[after:])
+
+        self.wait_until(found, f"state {state.value!r}", timeout_s)
+        return next(status for status in self.statuses[after:] if status.state is state)
+
+
+Watch = Callable[..., Watcher]
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Start captures: `watch(url, password=None, fps=…)`; they are stopped after the test."""
+    watchers: list[Watcher] = []
+
+    def start(url: str | Path, password: str | None = None, **options: Any) -> Watcher:
+        watcher = Watcher(CameraConfig(name="yard", url=str(url), **options), password)
+        watchers.append(watcher)
+        watcher.capture.start()
+        return watcher
+
+    yield start
+    ended = [watcher.capture.stop(5.0) for watcher in watchers]
+    assert all(ended), "a capture thread did not end"
+
+
+MakeClip = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def make_clip(walkers: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeClip:
+    """Encode footage: `make_clip("clip.mp4", "libx264", pictures=30, width=320, height=240, fps=10, …)`.
+
+    Further keywords are options of the encoder. The same call gives the same file.
+    """
+    directory = tmp_path_factory.mktemp("clips")
+    made: dict[str, Path] = {}
+
+    def make(
+        name: str,
+        codec: str,
+        *,
+        pictures: int = 30,
+        width: int = 320,
+        height: int = 240,
+        fps: int = 10,
+        pix_fmt: str = "yuv420p",
+        **options: str,
+    ) -> Path:
+        key = f"{name} {codec} {pictures} {width} {height} {fps} {pix_fmt} {options}"
+        if key not in made:
+            made[key] = directory / f"{len(made)}-{name}"
+            with av.open(str(walkers)) as footage, av.open(str(made[key]), "w") as clip:
+                stream = clip.add_stream(codec, rate=fps, options=options)
+                assert isinstance(stream, av.VideoStream)
+                stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+                for number, picture in enumerate(islice(footage.decode(video=0), pictures)):
+                    scaled = picture.reformat(width, height, format=pix_fmt)
+                    scaled.pts, scaled.time_base = number, Fraction(1, fps)
+                    clip.mux(stream.encode(scaled))
+                clip.mux(stream.encode(None))
+        return made[key]
+
+    return make
