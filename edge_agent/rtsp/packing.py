@@ -46,7 +46,7 @@ class RtpPacker:
         """Cut one packet, which is used up; nothing comes of a picture that its RTP format cannot carry."""
         for filtered in self._filter.filter(packet) if self._filter else [packet]:
             filtered.stream = self._stream
-            # Only a growing time is wanted here: a clip that begins again must not upset the muxer.
+            # Its times are stamped over; the muxer wants decoding times, which some containers leave out.
             filtered.pts = filtered.dts = self._count
             self._count += 1
             self._muxer.mux(filtered)

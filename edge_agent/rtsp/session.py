@@ -53,8 +53,10 @@ class Session:
         self._transport: RtpTransport | None = None
         self._viewer: Viewer | None = None
         self._host = writer.get_extra_info("sockname")[0]
-        self._peer_host, peer_port = writer.get_extra_info("peername")[:2]
-        self._name = f"viewer {self._peer_host}:{peer_port}"
+        # One who has gone before he was looked at has no name any more.
+        peer = writer.get_extra_info("peername") or ("?", 0)
+        self._peer_host: str = peer[0]
+        self._name = f"viewer {peer[0]}:{peer[1]}"
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
         writer.transport.set_write_buffer_limits(high=MAX_BACKLOG_BYTES)
 

@@ -99,8 +99,13 @@ class UdpTransport:
     def __init__(self, host: str, viewer_host: str, viewer_ports: tuple[int, int]) -> None:
         """Bind a pair on the address `host` and tie it to the viewer's; raises OSError when none is free."""
         self._rtp, self._rtcp = _bind_pair(host)
-        self._rtp.connect((viewer_host, viewer_ports[0]))
-        self._rtcp.connect((viewer_host, viewer_ports[1]))
+        try:
+            self._rtp.connect((viewer_host, viewer_ports[0]))
+            self._rtcp.connect((viewer_host, viewer_ports[1]))
+        except OSError:
+            self._rtp.close()
+            self._rtcp.close()
+            raise
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._next_burst: asyncio.TimerHandle | None = None
