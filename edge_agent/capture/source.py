@@ -1,5 +1,6 @@
 """An open camera, device or file: its compressed pictures as they arrive, each within its timeout."""
 
+import errno
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from edge_agent.state import CameraState
 
 VideoPacket: TypeAlias = "av.Packet[VideoStream]"
 
+CLOSED: Final = frozenset({errno.EIO, errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ENODEV})
 INTRA_ONLY: Final = frozenset({"mjpeg", "rawvideo"})
 
 
@@ -107,15 +109,15 @@ class Source:
         except av.error.ExitError:
             problem = self._stalled(any_came=any_came)
         except (av.error.FFmpegError, OSError) as error:
-            problem = CaptureError(f"reading failed: {error.strerror}")
+            problem = self._ended() if error.errno in CLOSED else CaptureError(f"reading: {error.strerror}")
         else:
             if self.kind == "file" or (packet is not None and packet.size > 0):
                 return packet
-            return self._ended()
+            problem = self._ended()
         raise problem  # outside the handler: the library's exception holds the URL with the password
 
-    def _ended(self) -> "VideoPacket | None":
-        raise CaptureError(
+    def _ended(self) -> CaptureError:
+        return CaptureError(
             "the device ended" if self.kind == "device" else "the camera closed the connection"
         )
 
