@@ -23,14 +23,14 @@ def linear_taps(source: int, length: int) -> tuple[NDArray[np.intp], NDArray[np.
     """Say which two source pixels each of `length` output pixels lies between, and the second one's weight.
 
     The position is ``(i + 0.5) * source / length - 0.5`` in float64; its floor is the first pixel, its
-    fraction, rounded to float32, the weight. Before the first and from the last pixel on, the nearest pixel
-    counts alone.
+    fraction, rounded to float32, the weight. Before the first pixel and beyond the last, the nearest counts
+    alone.
     """
     positions = (np.arange(length) + 0.5) * source / length - 0.5
     first = np.floor(positions)
     weights = (positions - first).astype(np.float32)
-    weights[(first < 0) | (first >= source - 1)] = 0
-    first = np.clip(first, 0, source - 1).astype(np.intp)
+    weights[first < 0] = 0
+    first = np.maximum(first, 0).astype(np.intp)
     return first, np.minimum(first + 1, source - 1), weights
 
 

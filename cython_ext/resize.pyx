@@ -19,9 +19,6 @@ cdef void linear_taps(Py_ssize_t source, Py_ssize_t[::1] taps, float[::1] weight
         if first < 0:
             first = 0
             weights[i] = 0
-        elif first >= source - 1:
-            first = source - 1
-            weights[i] = 0
         taps[i] = first
 
 
@@ -41,9 +38,9 @@ cdef void resize_into(
 ) noexcept nogil:
     """Write the image, resized and normalised, to `planes` from (top, left) on.
 
-    `rows` are the image's rows with the channels side by side. `mixed` holds one blended row of them and one
-    pixel more, so that the last column, too, has a right neighbour (with weight 0). Rows come first because
-    blending whole rows is what compilers turn into vector code.
+    `rows` are the image's rows with the channels side by side. `mixed` holds one blended row of them and the
+    last pixel once more, so that it has a right neighbour, too. Rows come first because blending whole rows
+    is what compilers turn into vector code.
     """
     cdef Py_ssize_t samples = rows.shape[1]
     cdef Py_ssize_t first = 2 if bgr else 0, third = 0 if bgr else 2
