@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from edge_agent.errors import UsageError
 from edge_agent.rules import BadValueError, has_control_character
 from edge_agent.source_url import Source, parse_source, source_kind, source_path
@@ -108,4 +106,9 @@ def _asked(user: str) -> str:
         raise UsageError(
             "a user needs a password: give --password-file FILE, or - to read it from standard input"
         )
-    return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))
+    from getpass import getpass
+
+    try:
+        return getpass(f"Password of {user}: ")
+    except EOFError:
+        raise UsageError("no password was typed") from None
