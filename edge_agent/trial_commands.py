@@ -63,16 +63,16 @@ def try_camera(
         config, secret = load_camera(settings.config, camera)
     from edge_agent.capture.probe import probe
 
-    report = asdict(probe(config, secret, snapshot))
+    report = probe(config, secret, snapshot)
     if as_json:
-        typer.echo(json.dumps(report, default=str))
+        typer.echo(json.dumps(asdict(report), default=str))
         return
-    typer.echo(f"codec:           {report['codec']}")
-    typer.echo(f"size:            {report['width']} x {report['height']} px")
-    typer.echo(f"frame rate:      {report['frames_per_second']:.1f} frames/s")
-    typer.echo(f"first keyframe:  after {report['first_keyframe_s']:.2f} s")
-    if snapshot is not None:
-        typer.echo(f"snapshot:        {snapshot}")
+    typer.echo(f"codec:           {report.codec}" + (f" over {report.transport}" if report.transport else ""))
+    typer.echo(f"size:            {report.width} x {report.height} px")
+    typer.echo(f"frame rate:      {report.frames_per_second:.1f} frames/s")
+    typer.echo(f"first keyframe:  after {report.first_keyframe_s:.2f} s")
+    if report.snapshot is not None:
+        typer.echo(f"snapshot:        {report.snapshot}")
 
 
 @app.command("demo-camera")
