@@ -13,7 +13,7 @@ import numpy as np
 
 from cython_ext.arrays import expect_array, expect_fraction, expect_mask, expect_size
 
-# How far below `min_score` the scan of logits begins; far above what float32 rounds, far below what costs time.
+# How far below `min_score` the scan of logits begins: well above what float32 rounds off.
 _SCORE_MARGIN = 1e-6
 
 
@@ -81,8 +81,8 @@ cdef Py_ssize_t fill_ssd(
     float[::1] scores,
     int[::1] class_ids,
 ) noexcept nogil:
-    """Write the detections of the anchors with hits and return how many there are, at most the sum of hits."""
-    cdef Py_ssize_t count = 0, anchor, class_id, k
+    """Write the detections of the anchors with hits; return how many there are, at most the sum of hits."""
+    cdef Py_ssize_t count = 0, anchor, class_id
     cdef double size_y, size_x, centre_y, centre_x, half_y, half_x
     cdef float score
     for anchor in range(logits.shape[0]):
@@ -90,8 +90,10 @@ cdef Py_ssize_t fill_ssd(
             continue
         size_y = <double>anchors[anchor, 2] - anchors[anchor, 0]
         size_x = <double>anchors[anchor, 3] - anchors[anchor, 1]
-        centre_y = encodings[anchor, 0] / 10.0 * size_y + (<double>anchors[anchor, 0] + anchors[anchor, 2]) / 2
-        centre_x = encodings[anchor, 1] / 10.0 * size_x + (<double>anchors[anchor, 1] + anchors[anchor, 3]) / 2
+        centre_y = (<double>anchors[anchor, 0] + anchors[anchor, 2]) / 2
+        centre_x = (<double>anchors[anchor, 1] + anchors[anchor, 3]) / 2
+        centre_y = encodings[anchor, 0] / 10.0 * size_y + centre_y
+        centre_x = encodings[anchor, 1] / 10.0 * size_x + centre_x
         half_y = exp(encodings[anchor, 2] / 5.0) * size_y / 2
         half_x = exp(encodings[anchor, 3] / 5.0) * size_x / 2
         for class_id in range(1, logits.shape[1]):
@@ -113,7 +115,12 @@ cdef Py_ssize_t fill_ssd(
 
 
 cdef inline void ungrid(
-    Py_ssize_t anchor, Py_ssize_t input_h, Py_ssize_t input_w, double* centre_x, double* centre_y, double* size
+    Py_ssize_t anchor,
+    Py_ssize_t input_h,
+    Py_ssize_t input_w,
+    double* centre_x,
+    double* centre_y,
+    double* size,
 ) noexcept nogil:
     """Move YOLOX's raw centre and size (width, height) from its grid cell to pixels of the input."""
     cdef Py_ssize_t stride = 8
@@ -183,10 +190,10 @@ cdef Py_ssize_t fill_yolo(
 def decode_ssd(box_encodings, class_logits, anchors, frame_wh, min_score, *, class_mask=None):
     """Turn the outputs of an SSD into boxes of the frame; `reference.decode_ssd` defines it.
 
-    Every pair of anchor and class that reaches `min_score` is a detection of its own, in order of anchor, then
-    class. Class 0 is the background and never answered. Boxes are clipped to the frame, those left without
-    area dropped, and so are NaN scores and boxes. Scores and edges equal the reference's to one unit in the
-    last place; so a score may fall on the other side of `min_score` only within that.
+    Every pair of anchor and class that reaches `min_score` is a detection of its own, in order of anchor,
+    then class. Class 0 is the background and never answered. Boxes are clipped to the frame, those left
+    without area dropped, and so are NaN scores and boxes. Scores and edges equal the reference's to one unit
+    in the last place; so a score may fall on the other side of `min_score` only within that.
 
     Args:
         box_encodings: float32 (n, 4), ty, tx, th, tw; C-contiguous, as all arrays here; all are only read.
@@ -303,7 +310,9 @@ def _decode_anchors(output, channels_first, has_objectness, input_hw, min_score,
     rows = output.T if channels_first else output
     anchor_count, width = rows.shape
     if width <= first:
-        raise ValueError(f"output: expected {channels} channels, at least {first + 1}, got shape {output.shape}")
+        raise ValueError(
+            f"output: expected {channels} channels, at least {first + 1}, got shape {output.shape}"
+        )
     cdef Py_ssize_t input_h, input_w
     input_h, input_w = input_hw
     cdef float least = expect_fraction("min_score", min_score)
@@ -324,7 +333,8 @@ def _decode_anchors(output, channels_first, has_objectness, input_hw, min_score,
     cdef int[::1] class_row = class_ids
     with nogil:
         count = fill_yolo(
-            by_anchor, first, objectness, input_h, input_w, least, wanted, hits, box_rows, score_row, class_row
+            by_anchor, first, objectness, input_h, input_w, least, wanted, hits,
+            box_rows, score_row, class_row,
         )
     return boxes_xyxy[:count], scores[:count], class_ids[:count]
 

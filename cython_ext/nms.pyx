@@ -9,7 +9,7 @@ from cython_ext.arrays import expect_array, expect_count, expect_fraction
 
 
 cdef double iou(const float[:, ::1] boxes, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-    """Intersection over union of two finite boxes, in float64, where float32 edges can neither overflow nor cancel."""
+    """Intersection over union of two finite boxes; in float64 the largest float32 edges do not overflow."""
     cdef double width = <double>min(boxes[a, 2], boxes[b, 2]) - max(boxes[a, 0], boxes[b, 0])
     cdef double height = <double>min(boxes[a, 3], boxes[b, 3]) - max(boxes[a, 1], boxes[b, 1])
     if not (width > 0 and height > 0):
@@ -36,7 +36,7 @@ cdef Py_ssize_t keep_best(
     Py_ssize_t max_candidates,
     int64_t[::1] kept,
 ) noexcept nogil:
-    """Write the indices to keep, at most as many as `kept` holds, and return how many; `order` is best first."""
+    """Write the indices to keep, at most as many as `kept` holds; return how many. `order` is best first."""
     cdef Py_ssize_t count = 0, candidates = 0
     cdef Py_ssize_t position, index, k
     for position in range(order.shape[0]):

@@ -47,7 +47,7 @@ cdef void resize_into(
     cdef float scale_0 = scale[first], scale_1 = scale[1], scale_2 = scale[third]
     cdef float offset_0 = offset[first], offset_1 = offset[1], offset_2 = offset[third]
     cdef Py_ssize_t x, y, k, upper, lower
-    cdef float weight
+    cdef float weight, value
     for y in range(taps_y.shape[0]):
         upper = taps_y[y]
         lower = min(upper + 1, rows.shape[0] - 1)
@@ -59,9 +59,12 @@ cdef void resize_into(
         for x in range(taps_x.shape[0]):
             k = taps_x[x] * 3
             weight = weights_x[x]
-            planes[first, top + y, left + x] = (mixed[k] + (mixed[k + 3] - mixed[k]) * weight) * scale_0 + offset_0
-            planes[1, top + y, left + x] = (mixed[k + 1] + (mixed[k + 4] - mixed[k + 1]) * weight) * scale_1 + offset_1
-            planes[third, top + y, left + x] = (mixed[k + 2] + (mixed[k + 5] - mixed[k + 2]) * weight) * scale_2 + offset_2
+            value = mixed[k] + (mixed[k + 3] - mixed[k]) * weight
+            planes[first, top + y, left + x] = value * scale_0 + offset_0
+            value = mixed[k + 1] + (mixed[k + 4] - mixed[k + 1]) * weight
+            planes[1, top + y, left + x] = value * scale_1 + offset_1
+            value = mixed[k + 2] + (mixed[k + 5] - mixed[k + 2]) * weight
+            planes[third, top + y, left + x] = value * scale_2 + offset_2
 
 
 cdef void fill_around(
@@ -135,7 +138,7 @@ def resize_to_tensor(image, out_hw, scale, offset, *, bgr=False, out=None):
 
 
 def letterbox_to_tensor(image, out_hw, pad_value, scale, offset, *, bgr=False, centred=True, out=None):
-    """Resize an image to a model's input, keeping its aspect, and fill the rest; otherwise `resize_to_tensor`.
+    """Resize an image to a model's input, keeping its aspect, and fill the rest; else as `resize_to_tensor`.
 
     Args:
         image: uint8 (height, width, 3), RGB, C-contiguous; only read.
@@ -158,12 +161,13 @@ def letterbox_to_tensor(image, out_hw, pad_value, scale, offset, *, bgr=False, c
     expect_image("image", image)
     out_h, out_w = expect_size("out_hw", out_hw)
     placed = place_letterbox((image.shape[1], image.shape[0]), (out_w, out_h), centred=centred)
-    tensor = _resize(image, out, (out_h, out_w), placed.pad_xy + placed.scaled_wh, pad_value, scale, offset, bgr)
+    picture = placed.pad_xy + placed.scaled_wh
+    tensor = _resize(image, out, (out_h, out_w), picture, pad_value, scale, offset, bgr)
     return tensor, placed
 
 
 def _resize(image, out, out_hw, picture, pad_value, scale, offset, bgr):
-    """Write the image to its place `picture` (left, top, width, height) in a tensor, and padding around it."""
+    """Write the image to its place `picture` (left, top, width, height) in a tensor, and fill the rest."""
     shape = (1, 3, *out_hw)
     if out is None:
         out = np.empty(shape, np.float32)
