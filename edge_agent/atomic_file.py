@@ -41,14 +41,15 @@ def replace_text(path: Path, text: str, *, new_mode: int, mode: int | None = Non
     """Write a whole file in UTF-8 such that a reader, or a crash, meets the old content or the new one.
 
     A symbolic link is followed. `mode`, if given, is the mode of the file from its first byte; otherwise an
-    existing file keeps its mode and owner, and a new one gets `new_mode` as the umask allows. The caller
-    holds the lock: one temporary name beside the file is enough, and a crash leaves no more than that one.
+    existing file keeps its mode, and a new one gets `new_mode` as the umask allows. Written by root, a file
+    keeps its owner, and a new one gets its directory's: a service goes on reading what is its own. The
+    caller holds the lock: one temporary name beside the file is enough, and all that a crash can leave.
     Raises ConfigError.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.new")
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         _write_beside(target, temporary, text.encode(), mode=mode, new_mode=new_mode)
         temporary.replace(target)
         _sync_directory(target.parent)
@@ -67,7 +68,7 @@ def locked(path: Path) -> Iterator[None]:
     target = Path(os.path.realpath(path))
     lock_path = target.with_name(f".{target.name}.lock")
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         lock = _acquired(lock_path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be changed: {error.strerror}") from None
@@ -101,14 +102,12 @@ def _write_beside(target: Path, temporary: Path, content: bytes, *, mode: int | 
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, new_mode if mode is None else mode
     )
     with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor, not a path
-        with contextlib.suppress(FileNotFoundError):
-            before = target.stat()
-            if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                # Only root may give files away; anyone else goes on as the owner.
-                with contextlib.suppress(PermissionError):
-                    os.fchown(descriptor, before.st_uid, before.st_gid)
-            if mode is None:
-                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+        exists = target.exists()
+        if os.geteuid() == 0:
+            owner = (target if exists else target.parent).stat()
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        if exists and mode is None:
+            os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
         file.write(content)
         file.flush()
         os.fsync(descriptor)

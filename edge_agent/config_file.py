@@ -19,7 +19,7 @@ from edge_agent.atomic_file import read_text
 from edge_agent.config import AgentConfig, CameraConfig, ServerConfig
 from edge_agent.config_keys import camera_from, server_from
 from edge_agent.errors import ConfigError
-from edge_agent.rules import BadValueError, shown, unknown
+from edge_agent.rules import BadValueError, bare, shown, unknown
 from edge_agent.secrets_file import Secrets
 from edge_agent.toml_text import parse_toml, position_of
 
@@ -116,4 +116,4 @@ def _at(path: Path, text: str, key_path: tuple[str, ...], problem: str) -> Confi
 
 
 def _dotted(*keys: str) -> str:
-    return ".".join(key for key in keys if key)
+    return ".".join(bare(key) for key in keys if key)

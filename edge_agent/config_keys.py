@@ -49,15 +49,10 @@ SERVER_RULES: Mapping[str, Rule] = {
 }
 
 
-def check_name(name: str) -> str:
-    """Give back a camera's name, or raise BadValueError."""
-    if not NAME.fullmatch(name):
-        raise BadValueError("name", f"found {shown(name)}, expected {NAME_EXPECTED}")
-    return name
-
-
 def camera_from(name: str, table: Mapping[str, object], directory: Path) -> CameraConfig:
     """Make a camera of its table; raises BadValueError. A file's relative path is meant from `directory`."""
+    if not NAME.fullmatch(name):
+        raise BadValueError("name", f"found {shown(name)}, expected {NAME_EXPECTED}")
     if "password" in table:
         raise BadValueError(
             "password", f"has no place here: `edge-agent set-camera {name} --user USER` asks for it"
@@ -65,7 +60,7 @@ def camera_from(name: str, table: Mapping[str, object], directory: Path) -> Came
     values = checked(table, CAMERA_RULES)
     if "url" not in values:
         raise BadValueError("", "url is missing")
-    camera = CameraConfig(name=check_name(name), **values | {"url": anchored(values["url"], directory)})
+    camera = CameraConfig(name=name, **values | {"url": anchored(values["url"], directory)})
     if camera.user is not None and source_kind(camera.url) in ("device", "file"):
         raise BadValueError("user", "a device or a file has no user")
     return camera

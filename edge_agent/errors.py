@@ -2,9 +2,11 @@
 
 AgentError             the root: the command line prints it as `edge-agent: TEXT` and exits with 1
 ├── UsageError         what was typed is wrong (exit code 2)
-└── ConfigError        a configuration file is unreadable, or a value in it is wrong
+├── ConfigError        a file of the configuration is unreadable, or a value in it is wrong
+├── CaptureError       a camera, device or file did not open, or ended (capture/errors.py)
+└── ClipError          a file cannot be served as a camera (rtsp/clip.py)
 
-No text of these ever carries a password.
+No text of these ever carries a password. An import that is refused has one line of text for each bad row.
 """
 
 

@@ -1,10 +1,14 @@
 """What a key of the configuration may hold: the same rules for the file, the options and imported tables."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 LONGEST_SHOWN = 40
+MOST_SHOWN = 20
+BARE = re.compile(r"[A-Za-z0-9_-]+")
 FLAG_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -39,23 +43,26 @@ class Rule:
 
 def checked(table: Mapping[str, object], rules: Mapping[str, Rule]) -> dict[str, Any]:
     """Check a whole table; raises BadValueError at the first key that is unknown or holds what it may not."""
-    return {key: rule_for(key, rules).check(key, value) for key, value in table.items()}
-
-
-def rule_for(key: str, rules: Mapping[str, Rule]) -> Rule:
-    """Look up the rule of a key; raises BadValueError, with the nearest known key, for an unknown one."""
-    if key in rules:
-        return rules[key]
-    raise BadValueError(key, unknown("key", key, rules))
+    for key in table:
+        if key not in rules:
+            raise BadValueError(key, unknown("key", key, rules))
+    return {key: rules[key].check(key, value) for key, value in table.items()}
 
 
 def unknown(kind: str, word: str, known: Mapping[str, object]) -> str:
     """Say that a word is none of the known ones, and which of them is nearest."""
     from difflib import get_close_matches
 
-    nearest = get_close_matches(word, known, n=1)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"known: {', '.join(known) or 'none'}"
-    return f"unknown {kind} {shown(word)}; {hint}"
+    if nearest := get_close_matches(word, known, n=1):
+        return f"unknown {kind} {shown(word)}; did you mean {bare(nearest[0])}?"
+    words = [bare(word) for word in islice(known, MOST_SHOWN)]
+    more = ", …" if len(known) > len(words) else ""
+    return f"unknown {kind} {shown(word)}; known: {', '.join(words) or 'none'}{more}"
+
+
+def bare(word: str) -> str:
+    """Write a key or a name for an error message: in quotes where TOML wants them."""
+    return word if BARE.fullmatch(word) else shown(word)
 
 
 def shown(value: object) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edge_agent.atomic_file import read_text, replace_text
 from edge_agent.errors import ConfigError
+from edge_agent.rules import bare
 from edge_agent.toml_text import parse_toml
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def _passwords(text: str, path: Path) -> dict[str, str]:
         raise ConfigError(f'{path}: expected one table, [cameras], with lines like door = "password"')
     for camera, password in table.items():
         if not isinstance(password, str):
-            raise ConfigError(f"{path}: the password of {camera} is not in quotes")
+            raise ConfigError(f"{path}: the password of {bare(camera)} is not in quotes")
     return table
 
 

@@ -83,7 +83,7 @@ def _parsed_path(line: str) -> tuple[str, ...] | None:
     """Read one header, or one key with a value of 0, as the path it names."""
     try:
         inside: object = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return None
     path: list[str] = []
     while isinstance(inside, dict | list) and inside:

@@ -271,14 +271,17 @@ def test_modes_and_links_are_kept(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_an_owner_is_kept(path: Path) -> None:
-    """Root changes a service's configuration: it remains the service's."""
+    """Root changes a service's configuration: it stays the service's, and what is new is its directory's."""
     path.write_text(WRITTEN)
     os.chown(path, 1234, 2345)
+    os.chown(path.parent, 3456, 4567)
 
     with editing(path) as edit:
-        edit.remove_camera("door")
+        edit.add_cameras({"hall": {"url": "rtsp://h/s", "user": "u"}})
+        edit.set_password("hall", "hunter2")
 
     assert (path.stat().st_uid, path.stat().st_gid) == (1234, 2345)
+    assert (secrets_path(path).stat().st_uid, secrets_path(path).stat().st_gid) == (3456, 4567)
 
 
 WATCH_MODES = """

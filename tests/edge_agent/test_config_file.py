@@ -226,6 +226,12 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
             "agent.toml:3:1: cameras.door.password: has no place here:"
             " `edge-agent set-camera door --user USER` asks for it",
         ),
+        (
+            DOOR + '"a\\nb" = 5\n',
+            'agent.toml:3:1: cameras.door."a�b": unknown key "a�b"; known: url, user, fps, max_width,'
+            " jpeg_quality, transport, labels, min_score, max_age_ms, loop, connect_timeout_s,"
+            " read_timeout_s, enabled",
+        ),
         ("[cameras.door]\nfps = 5\n", "agent.toml:1:1: cameras.door: url is missing"),
         ("[cameras]\ndoor = 5\n", "agent.toml:2:1: cameras.door: found 5, expected a table"),
         ("cameras = []\n", "agent.toml:1:1: cameras: found an array, expected a table"),
@@ -279,7 +285,7 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
         ),
         (
             '[cameras."a.b"]\nurl = "rtsp://h"\n"fps" = 0\n',
-            "agent.toml:3:1: cameras.a.b.fps: found 0, expected a number from 0.1 to 60",
+            'agent.toml:3:1: cameras."a.b".fps: found 0, expected a number from 0.1 to 60',
         ),
     ],
 )
