@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Command, Extension, setup
+from setuptools import Command, Extension, find_packages, setup
 from setuptools.command.build import build
 
 PROTO_ROOT = Path("proto")
@@ -106,7 +106,7 @@ def kernels():
 
 
 setup(
-    packages=["camera_ai", "cython_ext", "edge_agent", "edge_agent.rtsp", "central_server", "central_server.detectors"],
+    packages=["camera_ai", *find_packages(include=["cython_ext", "edge_agent*", "central_server*"])],
     package_dir={"camera_ai": "proto/camera_ai"},
     package_data={
         "camera_ai": ["*.proto", "py.typed"],

@@ -25,6 +25,7 @@ NEEDED = {
     "central_server/models/LICENSE",
     "edge_agent/media/walkers.mp4",
 }  # fmt: skip
+PROGRAMS = ("edge_agent", "central_server", "cython_ext")
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -59,7 +60,8 @@ def test_the_wheel_carries_all_that_is_needed(built: Path) -> None:
         names = set(archive.namelist())
     extensions = {name.split("/")[1].split(".")[0] for name in names if name.endswith(".so")}
 
-    assert names >= NEEDED
+    sources = {str(path.relative_to(ROOT)) for folder in PROGRAMS for path in (ROOT / folder).rglob("*.py")}
+    assert names >= NEEDED | sources
     assert extensions == KERNELS
     assert {name.rsplit("/", 1)[1] for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE"}
     assert [name for name in names if name.startswith(("tests/", "bench/", "tools/"))] == []
