@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from Cython.Build import cythonize
 from setuptools import Command, Extension, find_packages, setup
@@ -21,7 +22,7 @@ class BuildProto(Command):
     """Generate camera_ai/*_pb2.py, *_pb2.pyi and *_pb2_grpc.py; in place for an editable install."""
 
     description = "generate protobuf stubs"
-    user_options = [("build-lib=", "d", "where to put the stubs")]
+    user_options: ClassVar = [("build-lib=", "d", "where to put the stubs")]
     editable_mode = False
 
     def initialize_options(self):
@@ -58,11 +59,11 @@ class BuildProto(Command):
 
 
 class Build(build):
-    sub_commands = [("build_proto", None), *build.sub_commands]
+    sub_commands: ClassVar = [("build_proto", None), *build.sub_commands]
 
 
 def kernels():
-    """Cythonize the kernels; a performance hint (a GIL taken or a Python call in a kernel) fails the build."""
+    """Cythonize the kernels; a performance hint (a Python call in a kernel, say) fails the build."""
     extensions = [
         Extension(
             f"cython_ext.{name}",
