@@ -72,7 +72,7 @@ class Connection:
             return self._channel
 
     def retire(self, channel: grpc.aio.Channel, reason: str) -> None:
-        """Use a channel for no new calls: it is lost, or its server drains; calls on it may still end well."""
+        """Use a channel for no new calls: it is lost, or its server drains; its calls may still end well."""
         if channel is not self._channel:
             return
         self._channel = None

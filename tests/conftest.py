@@ -29,7 +29,11 @@ class Program:
         self.errors: list[str] = []
         self._new_lines: queue.Queue[str] = queue.Queue()
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
         )
         self._readers = [
             threading.Thread(target=self._read_output, daemon=True),
