@@ -16,6 +16,7 @@ from edge_agent.capture.reach import reach
 from edge_agent.capture.source import Source, rtp_transport
 from edge_agent.config import CameraConfig
 from edge_agent.source_url import SourceKind, source_kind, source_path, source_url
+from edge_agent.state import CameraState
 
 DEFAULT_PORTS: Final = MappingProxyType({"rtsp": 554, "rtsps": 322, "http": 80, "https": 443})
 FIRST_STAGES: Final = MappingProxyType(
@@ -31,6 +32,8 @@ SOCKET_BUFFER_BYTES: Final = 1 << 20
 """A large keyframe comes in one burst; the default loses part of it over UDP."""
 REORDER_DELAY_US: Final = 200_000
 """How long a UDP packet that is missing is waited for."""
+MOST_USERINFO_BYTES: Final = 127
+"""FFmpeg's RTSP client cuts off what is longer, and the camera would refuse the rest."""
 
 
 def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[str], None]) -> Source:
@@ -63,10 +66,18 @@ def _reached(camera: CameraConfig, on_stage: Callable[[str], None]) -> str:
 
 
 def _container(camera: CameraConfig, password: str | None, kind: SourceKind, place: str) -> InputContainer:
+    url = f"file:{place}" if kind == "file" else source_url(camera, password)
+    userinfo_bytes = len(url) - len(camera.url) - 1
+    if kind == "rtsp" and userinfo_bytes > MOST_USERINFO_BYTES:
+        raise CaptureError(
+            f"user and password are too long for RTSP: {userinfo_bytes} bytes when percent-encoded,"
+            f" expected at most {MOST_USERINFO_BYTES}",
+            CameraState.AUTHENTICATION_FAILED,
+        )
     began_s = time.monotonic()
     try:
         return av.open(
-            f"file:{place}" if kind == "file" else source_url(camera, password),
+            url,
             format={"http": "mpjpeg", "device": "v4l2"}.get(kind),
             options=dict(_options(camera, kind)),
             metadata_errors="replace",

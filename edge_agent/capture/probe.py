@@ -1,9 +1,7 @@
 """Trying a camera once: what it sends, how soon, and a snapshot."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 from edge_agent.capture.counters import CaptureCounters
@@ -47,15 +45,7 @@ def probe(camera: CameraConfig, password: str | None, snapshot: Path | None) -> 
     began_s = time.monotonic()
     whole = replace(camera, max_width=None, fps=EVERY_PICTURE_FPS)
     with open_source(camera, password, lambda _: None) as source:
-        pictures = _pictures(source, whole)
-        first, first_time_s = next(pictures)
-        first_keyframe_s = time.monotonic() - began_s
-        measured_until_s = time.monotonic() + MEASURED_S
-        times_s = [first_time_s]
-        for _, time_s in islice(pictures, MEASURED_PICTURES - 1):
-            times_s.append(time_s)
-            if time.monotonic() >= measured_until_s:
-                break
+        first, times_s = _looked_at(source, whole)
     if snapshot is not None:
         _save(first, snapshot)
     return ProbeReport(
@@ -63,26 +53,32 @@ def probe(camera: CameraConfig, password: str | None, snapshot: Path | None) -> 
         width=first.width,
         height=first.height,
         frames_per_second=_rate(times_s),
-        first_keyframe_s=first_keyframe_s,
+        first_keyframe_s=first.captured_s - began_s,
         transport=source.transport,
         snapshot=snapshot,
     )
 
 
-def _pictures(source: Source, camera: CameraConfig) -> Iterator[tuple[Frame, float]]:
-    """Give whole pictures with their times in seconds, of the stream if it has any; at least one."""
+def _looked_at(source: Source, camera: CameraConfig) -> tuple[Frame, list[float]]:
+    """Give the first whole picture, and the times in seconds of all that came, the stream's if it has any."""
     maker = FrameMaker(camera, PresentationClock(), CaptureCounters())
-    deadline_s = time.monotonic() + KEYFRAME_TIMEOUT_S
-    any_came = False
+    began_s = time.monotonic()
+    first: Frame | None = None
+    times_s: list[float] = []
     for coded in source.pictures():
-        presentation_s = source.presentation_s(coded.packet.pts)
+        if coded.packet.size > 0:
+            presentation_s = source.presentation_s(coded.packet.pts)
+            times_s.append(coded.arrived_s if presentation_s is None else presentation_s)
         for frame in maker.frames(source, coded):
-            any_came = True
-            yield frame, coded.arrived_s if presentation_s is None else presentation_s
-        if not any_came and time.monotonic() >= deadline_s:
+            first = first or frame
+        looked_s = time.monotonic() - began_s
+        if first and (looked_s >= MEASURED_S or len(times_s) >= MEASURED_PICTURES):
+            break
+        if looked_s >= KEYFRAME_TIMEOUT_S:
             raise CaptureError(f"packets come, but no keyframe within {KEYFRAME_TIMEOUT_S:g} s")
-    if not any_came:
+    if first is None:
         raise CaptureError("no picture in it that can be decoded")
+    return first, times_s
 
 
 def _rate(times_s: list[float]) -> float:

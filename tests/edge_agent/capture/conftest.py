@@ -52,10 +52,15 @@ class Watcher:
         return states
 
     def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
-        """Wait until something holds that frames or statuses bring about."""
+        """Wait until something holds."""
+        deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            if not self._changed.wait_for(true, timeout_s):
-                pytest.fail(f"no {what} within {timeout_s:g} s; statuses: {[str(s) for s in self.statuses]}")
+            while not true():
+                if time.monotonic() > deadline_s:
+                    pytest.fail(
+                        f"no {what} within {timeout_s:g} s; statuses: {[str(s) for s in self.statuses]}"
+                    )
+                self._changed.wait(0.05)  # what is waited for may change without a frame or status
 
     def wait_for_frames(self, count: int, timeout_s: float = WAIT_S) -> None:
         """Wait until so many frames have come in all."""
@@ -122,6 +127,7 @@ def make_clip(walkers: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeCl
                 stream = clip.add_stream(codec, rate=fps, options=options)
                 assert isinstance(stream, av.VideoStream)
                 stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+                stream.codec_context.thread_count = 1
                 for number, picture in enumerate(islice(footage.decode(video=0), pictures)):
                     scaled = picture.reformat(width, height, format=pix_fmt)
                     scaled.pts, scaled.time_base = number, Fraction(1, fps)

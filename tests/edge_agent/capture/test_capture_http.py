@@ -111,7 +111,7 @@ def test_a_camera_that_closes_is_offline_and_tried_again(watch: Watch, pictures:
     [
         ({"status": 404}, CameraState.OFFLINE, "{place} has no such stream (404): check the path of the URL"),
         ({"status": 403}, CameraState.AUTHENTICATION_FAILED, "{place} forbids this stream (403)"),
-        ({"status": 410}, CameraState.OFFLINE, "{place} answers with an error of its own (4xx)"),
+        ({"status": 410}, CameraState.OFFLINE, "{place} refuses the request (4xx)"),
         ({"status": 503}, CameraState.OFFLINE, "{place} answers with an error of its own (5xx)"),
         (
             {"is_web_page": True},

@@ -26,13 +26,27 @@ def ages(packets: Sequence[Packet]) -> list[float]:
 
 
 def test_times_follow_presentation_through_network_jitter() -> None:
-    """Once the quickest packet is known, steps are the camera's own, however unevenly packets arrive."""
+    """Steps are nearly the camera's own, however unevenly packets arrive."""
     chance = random.Random(3)
-    packets = [(n / 10, 500.0 + n / 10 + (0.0 if n == 5 else chance.uniform(0, 0.06))) for n in range(80)]
+    packets = [(n / 10, 500.0 + n / 10 + chance.uniform(0, 0.06)) for n in range(300)]
     captured_s = times(packets)
 
-    steps = [after - before for before, after in pairwise(captured_s[6:])]
-    assert steps == pytest.approx([0.1] * len(steps), abs=1e-6)
+    steps = [after - before for before, after in pairwise(captured_s[20:])]
+    assert steps == pytest.approx([0.1] * len(steps), abs=0.02)
+
+
+def test_a_first_packet_that_is_early_does_not_make_the_others_old() -> None:
+    """One packet with a smaller distance than all others counts for a second, not for ten."""
+    packets = [(0.0, 70.0)] + [(n / 10, 70.06 + n / 10) for n in range(1, 100)]
+
+    assert ages(packets)[10:] == pytest.approx([0.0] * 90, abs=1e-6)
+
+
+def test_a_quicker_stream_is_believed_at_once() -> None:
+    """When packets begin to come 100 ms sooner, no picture lies in the future and none looks old."""
+    packets = [(n / 10, 70.1 + n / 10) for n in range(50)] + [(n / 10, 70.0 + n / 10) for n in range(50, 100)]
+
+    assert ages(packets) == pytest.approx([0.0] * 100, abs=1e-6)
 
 
 def test_no_age_is_negative_and_no_time_goes_back() -> None:
@@ -95,10 +109,19 @@ def test_a_jump_forward_is_no_picture_of_the_future() -> None:
     assert ages(before + after) == pytest.approx([0.0] * 60, abs=1e-6)
 
 
+@pytest.mark.parametrize("step_s", [1.5, 2.0, 90.0])
+def test_timestamps_that_fall_back(step_s: float) -> None:
+    """A fall of more than reordering explains is a new beginning, with fresh pictures at once."""
+    before = [(n / 10, 20.0 + n / 10) for n in range(1000)]
+    after = [(n / 10 - step_s, 20.0 + n / 10) for n in range(1000, 1050)]
+
+    assert ages(before + after) == pytest.approx([0.0] * 1050, abs=1e-6)
+
+
 def test_a_small_step_back_is_forgotten() -> None:
-    """Timestamps that fall behind by two seconds make pictures look old for at most two windows."""
+    """Timestamps that fall back by less make pictures look old for ten seconds at most."""
     before = [(n / 10, 20.0 + n / 10) for n in range(100)]
-    after = [(n / 10 - 2.0, 20.0 + n / 10) for n in range(100, 400)]
+    after = [(n / 10 - 0.8, 20.0 + n / 10) for n in range(100, 400)]
 
     assert ages(before + after)[-1] == pytest.approx(0.0, abs=1e-6)
 
