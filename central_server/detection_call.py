@@ -1,0 +1,121 @@
+"""One DetectStream call, from its first frame to its end."""
+
+import asyncio
+import logging
+from collections import deque
+
+import grpc
+
+from central_server import wire
+from central_server.counters import in_words
+from central_server.detectors.detector import Query
+from central_server.dispatcher import Dispatcher
+from central_server.errors import BadMessageError
+from central_server.frame import Answer
+from central_server.scheduler import Stream
+
+log = logging.getLogger(__name__)
+
+# A client that sends without reading is no longer read from at this many unwritten answers a call.
+MAX_UNWRITTEN = 64
+# A client that leaves at once is known to have left by then, and gets no facts.
+FACTS_DELAY_S = 0.002
+# Under this name are counted the frames of clients that name no camera.
+UNNAMED = "(unnamed)"
+
+
+class DetectionCall:
+    """A reader that submits frames, and a writer that sends the facts and the answers.
+
+    Neither is ever cancelled, both end by themselves once the call has ended: what a cancelled task was
+    waiting for, grpcio never frees, and likewise what it could not send to a client that has gone.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        query: Query,
+        facts: wire.Facts,
+        context: "grpc.aio.ServicerContext[bytes, bytes]",
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._query = query
+        self._facts = facts
+        self._context = context
+        self._stream: Stream | None = None
+        self._answers: deque[Answer] = deque()
+        self._unwritten = 0
+        self._accepting = True
+        self._gone = False
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def serve(self, draining: asyncio.Event) -> None:
+        """Serve until the client is done or gone, or the server drains and has answered what it accepted."""
+        reader = asyncio.create_task(self._read_frames())
+        writer = asyncio.create_task(self._write_answers())
+        drain = asyncio.create_task(draining.wait())
+        try:
+            await asyncio.wait((reader, writer, drain), return_when=asyncio.FIRST_COMPLETED)
+            drained = not reader.done()
+            self._accepting = False
+            self._changed.set()
+            await asyncio.wait((writer,))
+            writer.result()
+            if drained:
+                await self._context.abort(grpc.StatusCode.UNAVAILABLE, "the server is draining")
+            reader.result()
+        except BadMessageError as error:
+            await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            drain.cancel()
+            self._close()
+            await asyncio.gather(reader, writer, drain, return_exceptions=True)
+
+    async def _read_frames(self) -> None:
+        while self._accepting:
+            message = await self._context.read()
+            if not isinstance(message, bytes) or not self._accepting:  # The end is grpc.aio.EOF.
+                return
+            frame = wire.parse_request(message)
+            if self._stream is None:
+                self._stream = self._open(frame.camera_id)
+            self._unwritten += 1
+            self._dispatcher.submit(self._stream, frame)
+            while self._unwritten >= MAX_UNWRITTEN and not self._gone:
+                self._room.clear()
+                await self._room.wait()
+
+    async def _write_answers(self) -> None:
+        await asyncio.sleep(FACTS_DELAY_S)
+        if self._gone:
+            return
+        await self._context.send_initial_metadata(self._facts.to_metadata())
+        while True:
+            self._changed.clear()
+            while self._answers and not self._gone:
+                await self._context.write(wire.build_response(self._answers.popleft()))
+                self._unwritten -= 1
+                self._room.set()
+            if self._gone or (not self._accepting and not self._unwritten):
+                return
+            await self._changed.wait()
+
+    def _open(self, camera_id: str) -> Stream:
+        log.info("stream of camera %r from %s", camera_id or UNNAMED, self._context.peer())
+        return self._dispatcher.open_stream(camera_id or UNNAMED, self._query, self._on_answer)
+
+    def _on_answer(self, answer: Answer) -> None:
+        self._answers.append(answer)
+        self._changed.set()
+
+    def _close(self) -> None:
+        self._accepting = False
+        self._gone = True
+        self._changed.set()
+        self._room.set()
+        # The stream knows its call, by what it does with answers: the call forgets the stream.
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            self._dispatcher.close_stream(stream)
+            log.info("stream of camera %r ended: %s", stream.camera_id, in_words(stream.counts))
