@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent import camera_commands, import_commands, listing_commands, trial_commands
+from edge_agent.commands import camera, imports, listing, trial
+from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
-from edge_agent.typed import Settings, usage_errors
 
 PROGRAM = "edge-agent"
 INTERRUPTED = 130
@@ -79,7 +79,7 @@ def configure(
     """Take the options that stand before any command."""
     import logging
 
-    from edge_agent.config_file import default_path
+    from edge_agent.config.file import default_path
 
     logging.basicConfig(level=log_level.upper(), format=f"{PROGRAM}: %(message)s")
     context.obj = Settings(config=config or default_path())
@@ -99,8 +99,8 @@ def set_server(
     ] = False,
 ) -> None:
     """Set the central server. Beyond loopback it takes --ca, --tls or --insecure."""
-    from edge_agent.config_edit import editing
-    from edge_agent.config_keys import server_from
+    from edge_agent.config.edit import editing
+    from edge_agent.config.keys import server_from
 
     settings: Settings = context.obj
     table: dict[str, object] = {"address": address}
@@ -142,7 +142,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera_commands, listing_commands, import_commands, trial_commands):
+for commands in (camera, listing, imports, trial):
     app.add_typer(commands.app)
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from edge_agent.agent import Agent
 from edge_agent.config import AgentConfig, ServerConfig
-from edge_agent.config_file import load_to_run
+from edge_agent.config.file import load_to_run
+from edge_agent.config.secrets import Secrets
 from edge_agent.errors import AgentError
 from edge_agent.result import Result
 from edge_agent.results import ResultWriter
-from edge_agent.secrets_file import Secrets
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Literal
 
 from edge_agent.config import ServerConfig
-from edge_agent.rules import shown
+from edge_agent.config.rules import shown
 
 ChannelSecurity = Literal["tls", "plaintext"]
 

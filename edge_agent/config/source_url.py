@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from edge_agent.address import is_loopback, split_host_port
 from edge_agent.config import CameraConfig
-from edge_agent.rules import has_control_character
+from edge_agent.config.address import is_loopback, split_host_port
+from edge_agent.config.rules import has_control_character
 
 SourceKind = Literal["rtsp", "http", "device", "file"]
 

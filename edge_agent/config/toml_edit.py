@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import Any
 
+from edge_agent.config.toml_text import table_lines
 from edge_agent.errors import ConfigError
-from edge_agent.toml_text import table_lines
 
 TablePath = tuple[str, ...]
 Table = Mapping[str, object]

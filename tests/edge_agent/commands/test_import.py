@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from edge_agent.config import CameraConfig
-from edge_agent.config_file import load
-from edge_agent.secrets_file import Secrets
-
-from .conftest import RunAgent
+from edge_agent.config.file import load
+from edge_agent.config.secrets import Secrets
+from tests.edge_agent.conftest import RunAgent
 
 TABLE = """\
 name,url,user,password,fps,max-width,label,loop,transport,enabled

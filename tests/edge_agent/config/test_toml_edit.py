@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_agent.config.toml_edit import with_tables, with_values, without_table
 from edge_agent.errors import ConfigError
-from edge_agent.toml_edit import with_tables, with_values, without_table
-from tests.edge_agent.written import NAMES, TEXTS, WRITTEN
+from tests.edge_agent.config.written import NAMES, TEXTS, WRITTEN
 
 
 def test_a_camera_is_added_after_everything_else() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import RunAgent
+from tests.edge_agent.conftest import RunAgent
 
 if TYPE_CHECKING:
     from tests.conftest import StartProgram

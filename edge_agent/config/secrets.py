@@ -5,10 +5,10 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from edge_agent.atomic_file import read_text, replace_text
+from edge_agent.config.atomic_file import read_text, replace_text
+from edge_agent.config.rules import bare
+from edge_agent.config.toml_text import parse_toml
 from edge_agent.errors import ConfigError
-from edge_agent.rules import bare
-from edge_agent.toml_text import parse_toml
 
 logger = logging.getLogger(__name__)
 

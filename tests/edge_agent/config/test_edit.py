@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent import atomic_file
-from edge_agent.atomic_file import locked
-from edge_agent.config_edit import editing
-from edge_agent.config_file import load
+from edge_agent.config import atomic_file
+from edge_agent.config.atomic_file import locked
+from edge_agent.config.edit import editing
+from edge_agent.config.file import load
+from edge_agent.config.rules import BadValueError
+from edge_agent.config.secrets import Secrets, secrets_path
 from edge_agent.errors import ConfigError
-from edge_agent.rules import BadValueError
-from edge_agent.secrets_file import Secrets, secrets_path
-from tests.edge_agent.written import NAMES, TEXTS, WRITTEN
+from tests.edge_agent.config.written import NAMES, TEXTS, WRITTEN
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_an_owner_is_kept(path: Path) -> None:
 WATCH_MODES = """
 import os, stat, sys
 from pathlib import Path
-from edge_agent.config_edit import editing
+from edge_agent.config.edit import editing
 
 made = []
 really_open = os.open
@@ -253,7 +253,7 @@ def test_commands_at_the_same_time_lose_nothing(path: Path) -> None:
 KILLED_BEFORE_REPLACEMENT = """
 import os, signal, sys
 from pathlib import Path
-from edge_agent.config_edit import editing
+from edge_agent.config.edit import editing
 
 left = int(sys.argv[2])
 really_replace = Path.replace

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_agent.config_file import load
-
-from .conftest import RunAgent
+from edge_agent.config.file import load
+from tests.edge_agent.conftest import RunAgent
 
 HEAVY = ("grpc", "google.protobuf", "av", "numpy", "rich", "camera_ai", "asyncio")
 

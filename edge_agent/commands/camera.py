@@ -5,12 +5,19 @@ from typing import Annotated
 
 import typer
 
+from edge_agent.commands.typed import (
+    Settings,
+    check_password,
+    given,
+    typed_credentials,
+    typed_source,
+    usage_errors,
+)
 from edge_agent.config import Transport
-from edge_agent.config_keys import CAMERA_RULES, camera_from
+from edge_agent.config.keys import CAMERA_RULES, camera_from
+from edge_agent.config.rules import unknown
+from edge_agent.config.source_url import Source, redacted
 from edge_agent.errors import UsageError
-from edge_agent.rules import unknown
-from edge_agent.source_url import Source, redacted
-from edge_agent.typed import Settings, check_password, given, typed_credentials, typed_source, usage_errors
 
 app = typer.Typer()
 
@@ -86,7 +93,7 @@ def add_camera(
     enabled: Enabled = None,
 ) -> None:
     """Add a camera."""
-    from edge_agent.config_edit import editing
+    from edge_agent.config.edit import editing
 
     settings: Settings = context.obj
     source = typed_source(url, credentials=user is None)
@@ -141,7 +148,7 @@ def set_camera(
     ] = None,
 ) -> None:
     """Change some options of a camera; the others stay as they are."""
-    from edge_agent.config_edit import editing
+    from edge_agent.config.edit import editing
 
     settings: Settings = context.obj
     source = Source("") if url is None else typed_source(url, credentials=user is None)
@@ -179,7 +186,7 @@ def set_camera(
 @app.command("remove-camera")
 def remove_camera(context: typer.Context, name: Name) -> None:
     """Remove a camera and its password."""
-    from edge_agent.config_edit import editing
+    from edge_agent.config.edit import editing
 
     settings: Settings = context.obj
     with editing(settings.config) as edit:

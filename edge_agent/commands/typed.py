@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge_agent.config.rules import BadValueError, has_control_character
+from edge_agent.config.source_url import Source, parse_source, source_kind, source_path
 from edge_agent.errors import UsageError
-from edge_agent.rules import BadValueError, has_control_character
-from edge_agent.source_url import Source, parse_source, source_kind, source_path
 
 LONGEST_PASSWORD = 1024
 ARGUMENTS = {"url": "URL", "name": "NAME", "labels": "--label", "address": "HOST:PORT"}

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from edge_agent.config import CameraConfig
-from edge_agent.config_file import load
-from edge_agent.secrets_file import Secrets, secrets_path
-
-from .conftest import RunAgent
+from edge_agent.config.file import load
+from edge_agent.config.secrets import Secrets, secrets_path
+from tests.edge_agent.conftest import RunAgent
 
 PASSWORD = "p@:/?#%^!w"
 ENCODED = "p%40%3A%2F%3F%23%25%5E%21w"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_agent.config import CameraConfig
-from edge_agent.source_url import (
+from edge_agent.config.source_url import (
     parse_source,
     redacted,
     source_kind,

@@ -4,10 +4,21 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from edge_agent.address import channel_security, check_server_address
 from edge_agent.config import CameraConfig, ServerConfig
-from edge_agent.rules import BadValueError, Rule, checked, choice, flag, number, shown, text, whole, words
-from edge_agent.source_url import anchored, parse_source, source_kind
+from edge_agent.config.address import channel_security, check_server_address
+from edge_agent.config.rules import (
+    BadValueError,
+    Rule,
+    checked,
+    choice,
+    flag,
+    number,
+    shown,
+    text,
+    whole,
+    words,
+)
+from edge_agent.config.source_url import anchored, parse_source, source_kind
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_EXPECTED = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from edge_agent.config import ServerConfig
-from edge_agent.config_file import load
-
-from .conftest import RunAgent
+from edge_agent.config.file import load
+from tests.edge_agent.conftest import RunAgent
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from edge_agent.camera_commands import (
+from edge_agent.commands.camera import (
     ConnectTimeoutS,
     Password,
     PasswordFile,
@@ -16,17 +16,17 @@ from edge_agent.camera_commands import (
     TransportOption,
     User,
 )
+from edge_agent.commands.typed import Settings, given, typed_credentials, typed_source, usage_errors
 from edge_agent.config import CameraConfig
-from edge_agent.config_keys import camera_from
+from edge_agent.config.keys import camera_from
 from edge_agent.errors import UsageError
-from edge_agent.typed import Settings, given, typed_credentials, typed_source, usage_errors
 
 if TYPE_CHECKING:
     from edge_agent.rtsp.auth import Credentials
 
 app = typer.Typer()
 
-PACKAGED_CLIP = Path(__file__).with_name("media") / "walkers.mp4"
+PACKAGED_CLIP = Path(__file__).parents[1] / "media" / "walkers.mp4"
 TRIED = "camera"
 
 
@@ -49,7 +49,7 @@ def try_camera(
     read_timeout_s: ReadTimeoutS = None,
 ) -> None:
     """Open a camera and say what it delivers. The options about the camera are for a URL."""
-    from edge_agent.config_file import load_camera
+    from edge_agent.config.file import load_camera
 
     settings: Settings = context.obj
     options = given(transport=transport, connect_timeout_s=connect_timeout_s, read_timeout_s=read_timeout_s)
@@ -128,7 +128,7 @@ def _say_listening(url: str) -> None:
 
 
 def _listen_address(text: str, *, insecure: bool) -> tuple[str, int]:
-    from edge_agent.address import is_loopback, split_host_port
+    from edge_agent.config.address import is_loopback, split_host_port
 
     host, colon, port = text.rpartition(":")
     try:
@@ -146,8 +146,8 @@ def _listen_address(text: str, *, insecure: bool) -> tuple[str, int]:
 def _demo_credentials(
     user: str | None, password: str | None, password_file: str | None, auth: Literal["basic", "digest"]
 ) -> "Credentials | None":
+    from edge_agent.config.source_url import Source
     from edge_agent.rtsp.auth import Credentials
-    from edge_agent.source_url import Source
 
     user, password = typed_credentials(Source(""), user, password, password_file)
     if user is None or password is None:

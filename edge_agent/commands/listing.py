@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from edge_agent.commands.typed import Settings
 from edge_agent.config import CameraConfig
-from edge_agent.typed import Settings
 
 app = typer.Typer()
 
@@ -17,8 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 @app.command("list-cameras")
 def list_cameras(context: typer.Context, as_json: Json = False) -> None:
     """List the cameras."""
-    from edge_agent.config_file import load
-    from edge_agent.secrets_file import Secrets
+    from edge_agent.config.file import load
+    from edge_agent.config.secrets import Secrets
 
     settings: Settings = context.obj
     cameras = load(settings.config).cameras.values()
@@ -44,7 +44,7 @@ def show_camera(
     as_json: Json = False,
 ) -> None:
     """Show all that is set for one camera."""
-    from edge_agent.config_file import load_camera
+    from edge_agent.config.file import load_camera
 
     settings: Settings = context.obj
     shown = _shown(*load_camera(settings.config, name))

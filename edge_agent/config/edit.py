@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from edge_agent.atomic_file import locked, read_text, replace_text
-from edge_agent.config_file import check_tables, parse
-from edge_agent.config_keys import CAMERA_RULES, camera_from
+from edge_agent.config.atomic_file import locked, read_text, replace_text
+from edge_agent.config.file import check_tables, parse
+from edge_agent.config.keys import CAMERA_RULES, camera_from
+from edge_agent.config.rules import BadValueError, checked, unknown
+from edge_agent.config.secrets import Secrets
+from edge_agent.config.toml_edit import Table, with_tables, with_values, without_table
+from edge_agent.config.toml_text import parse_toml
 from edge_agent.errors import ConfigError
-from edge_agent.rules import BadValueError, checked, unknown
-from edge_agent.secrets_file import Secrets
-from edge_agent.toml_edit import Table, with_tables, with_values, without_table
-from edge_agent.toml_text import parse_toml
 
 # Nothing in it is secret: the umask decides who reads a new configuration.
 NEW_FILE_MODE = 0o666

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edge_agent.commands.typed import Settings
 from edge_agent.errors import ConfigError
-from edge_agent.typed import Settings
 
 if TYPE_CHECKING:
-    from edge_agent.camera_table import TableRow
-    from edge_agent.config_edit import ConfigEdit
+    from edge_agent.commands.camera_table import TableRow
+    from edge_agent.config.edit import ConfigEdit
 
 app = typer.Typer()
 
@@ -29,8 +29,8 @@ def import_cameras(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")] = False,
 ) -> None:
     """Add the cameras of a table: all of them, or none when one row is bad."""
-    from edge_agent.camera_table import read_table
-    from edge_agent.config_edit import ConfigEdit, editing
+    from edge_agent.commands.camera_table import read_table
+    from edge_agent.config.edit import ConfigEdit, editing
 
     settings: Settings = context.obj
     rows, bad = read_table(file)

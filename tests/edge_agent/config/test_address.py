@@ -2,8 +2,8 @@
 
 import pytest
 
-from edge_agent.address import channel_security, check_server_address, is_loopback, split_host_port
 from edge_agent.config import ServerConfig
+from edge_agent.config.address import channel_security, check_server_address, is_loopback, split_host_port
 
 
 @pytest.mark.parametrize(

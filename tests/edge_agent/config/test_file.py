@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from edge_agent.config import AgentConfig, CameraConfig, ServerConfig
-from edge_agent.config_file import default_path, load, load_camera, load_to_run
+from edge_agent.config.file import default_path, load, load_camera, load_to_run
+from edge_agent.config.secrets import secrets_path
 from edge_agent.errors import ConfigError
-from edge_agent.secrets_file import secrets_path
 
 GOOD = """\
 # The gateway in the hall.

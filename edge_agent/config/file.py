@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from edge_agent.atomic_file import read_text
 from edge_agent.config import AgentConfig, CameraConfig, ServerConfig
-from edge_agent.config_keys import camera_from, server_from
+from edge_agent.config.atomic_file import read_text
+from edge_agent.config.keys import camera_from, server_from
+from edge_agent.config.rules import BadValueError, bare, shown, unknown
+from edge_agent.config.secrets import Secrets
+from edge_agent.config.toml_text import parse_toml, position_of
 from edge_agent.errors import ConfigError
-from edge_agent.rules import BadValueError, bare, shown, unknown
-from edge_agent.secrets_file import Secrets
-from edge_agent.toml_text import parse_toml, position_of
 
 SYSTEM_PATH = Path("/etc/camera-ai/agent.toml")
 TABLES: Mapping[str, None] = {"server": None, "cameras": None}

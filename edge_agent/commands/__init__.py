@@ -1,0 +1,1 @@
+"""The agent's commands, by what they are about; `edge_agent.cli` gathers them."""
