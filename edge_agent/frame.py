@@ -13,7 +13,7 @@ class Frame:
     capture_time_ns: int
     """Nanoseconds since the Unix epoch by the gateway's clock: for people and records; it decides nothing."""
     captured_s: float
-    """The same instant by time.monotonic(), told from arrival and presentation times: ages count from here."""
+    """The same instant by time.monotonic(), from arrival and presentation times: ages count from here."""
     image_data: bytes
     """A whole JPEG (baseline or progressive)."""
     width: int

@@ -14,11 +14,12 @@ LARGEST_PICTURE_BYTES: Final = 32 << 20
 
 
 class PictureAssembler:
-    """FFmpeg's parser, told early where a picture ends.
+    """FFmpeg's parser, told early where a picture ends, and told of losses.
 
     The parser finds pictures and keyframes in the payloads as it always does. Where PictureEnd knows that a
     picture is complete, a delimiter is put behind it, and the parser gives the picture at once instead of
-    when the next one begins. Where that was wrong, the picture that follows is marked corrupt.
+    when the next one begins. A picture with a hole is marked corrupt, and so is every one after it up to a
+    keyframe without: decoders notice only some of that.
     """
 
     def __init__(self, codec: str, extradata: bytes | None) -> None:
@@ -29,21 +30,28 @@ class PictureAssembler:
             self._parser.extradata = extradata
         self._payloads: list[bytes] = []
         self._held_bytes = 0
-        self._pts: int | None = None
-        self._is_damaged = False
+        self._has_hole = False
+        """In the picture that is being put together."""
+        self._is_broken = False
+        """Something was lost since the last whole keyframe."""
 
-    def push(self, payload: bytes, pts: int | None) -> "list[av.Packet[av.VideoStream]]":
+    def push(
+        self, payload: bytes, pts: int | None, *, after_loss: bool = False
+    ) -> "list[av.Packet[av.VideoStream]]":
         """Take the payload of an RTP packet; gives the pictures that are complete with it."""
+        before = self._end.picture
         was_wrong = self._end.was_wrong
         is_last = self._end.ends(payload, pts)
-        self._is_damaged |= self._end.was_wrong and not was_wrong
         self._payloads.append(payload)
         self._held_bytes += len(payload)
+        self._has_hole |= after_loss
+        self._is_broken |= self._end.was_wrong and not was_wrong
         pictures = []
-        if pts != self._pts or pts is None:
-            # What the parser holds belongs to the picture before.
-            pictures += self._parsed(self._pts)
-            self._pts = pts
+        if self._end.picture is not before:
+            # What the parser holds belongs to the picture before; packets lost between may be that one's.
+            pictures += self._parsed(before.pts)
+            self._is_broken |= self._has_hole
+            self._has_hole = not self._end.picture.is_whole
         if is_last:
             self._payloads.append(self._delimiter)
             pictures += self._parsed(pts)
@@ -56,7 +64,9 @@ class PictureAssembler:
         self._payloads.clear()
         for picture in pictures:
             picture.pts = pts
-            picture.is_corrupt = self._is_damaged
-            self._is_damaged = False
+            if picture.is_keyframe:
+                self._is_broken = False
+            self._is_broken |= self._has_hole
+            picture.is_corrupt = self._is_broken
             self._held_bytes = 0
         return pictures

@@ -14,8 +14,8 @@ from edge_agent.capture.pace import FilePace
 from edge_agent.capture.source import Source
 from edge_agent.capture.timing import PresentationClock
 from edge_agent.config import CameraConfig
+from edge_agent.config.source_url import source_kind
 from edge_agent.frame import Frame
-from edge_agent.source_url import source_kind
 from edge_agent.state import CameraState, CameraStatus
 
 log = logging.getLogger(__name__)

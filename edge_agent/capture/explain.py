@@ -6,7 +6,7 @@ from av import error as av_error
 
 from edge_agent.capture.errors import CaptureError
 from edge_agent.config import CameraConfig
-from edge_agent.source_url import SourceKind
+from edge_agent.config.source_url import SourceKind
 from edge_agent.state import CameraState
 
 

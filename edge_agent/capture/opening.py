@@ -15,7 +15,7 @@ from edge_agent.capture.explain import explained
 from edge_agent.capture.reach import reach
 from edge_agent.capture.source import Source, rtp_transport
 from edge_agent.config import CameraConfig
-from edge_agent.source_url import SourceKind, source_kind, source_path, source_url
+from edge_agent.config.source_url import SourceKind, source_kind, source_path, source_url
 from edge_agent.state import CameraState
 
 DEFAULT_PORTS: Final = MappingProxyType({"rtsp": 554, "rtsps": 322, "http": 80, "https": 443})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 START_CODE = b"\0\0\0\1"
 AGREED_KEYFRAMES = 3
-AGREED_OTHERS = 12
+AGREED_OTHERS = 8
 H264_SLICES = range(1, 6)
 H264_IDR = 5
 HEVC_SLICES = range(32)
@@ -29,6 +29,8 @@ class Picture:
     guessed_at: int = 0
     """The payload that looked like the last one first; 0 while none did."""
     is_told: bool = False
+    is_whole: bool = True
+    """Begun by its first slice, or by what may stand before that."""
 
 
 @dataclass(slots=True)
@@ -59,22 +61,24 @@ class PictureEnd:
 
     def __init__(self, codec: str) -> None:
         self.was_wrong = False
+        self.picture = Picture(None)
+        """The one whose payloads come now."""
         self._slice_at = hevc_slice if codec == "hevc" else h264_slice
         self._habits = {True: Habit(), False: Habit()}
         # The largest payloads so far, of those that begin a NAL unit (FFmpeg adds its start code) and others.
         self._full_bytes = {True: 0, False: 0}
-        self._picture = Picture(None)
 
     def ends(self, payload: bytes, pts: int | None) -> bool:
         """Take the next payload, as FFmpeg depacketizes it; True when its picture ends with it."""
         begins_nal = payload.startswith(START_CODE)
         slices = [self._slice_at(payload, at) for at in nal_units(payload)]
-        if pts != self._picture.pts or (self._picture.is_told and begins_nal and opens_picture(slices)):
-            self._learn(self._picture)
-            self._picture = Picture(pts)
-        elif self._picture.is_told:
+        opens = begins_nal and opens_picture(slices)
+        if pts != self.picture.pts or pts is None or (self.picture.is_told and opens):
+            self._learn(self.picture)
+            self.picture = Picture(pts, is_whole=opens or pts is None)
+        elif self.picture.is_told:
             self.was_wrong = True
-        picture = self._picture
+        picture = self.picture
         picture.payloads += 1
         picture.slices += sum(found is not None for found in slices)
         picture.is_keyframe |= any(found.is_keyframe for found in slices if found)
@@ -87,12 +91,22 @@ class PictureEnd:
     def _guess(self, picture: Picture) -> bool:
         """Note that a picture looks complete; True when that is to be believed."""
         picture.guessed_at = picture.guessed_at or picture.payloads
-        habit = self._habits[picture.is_keyframe]
-        enough = (1 + habit.broken) * (AGREED_KEYFRAMES if picture.is_keyframe else AGREED_OTHERS)
-        if self.was_wrong or picture.is_told or habit.agreed < enough:
+        is_barred = self.was_wrong or picture.is_told or picture.pts is None
+        if is_barred or not self._is_known(is_keyframe=picture.is_keyframe):
             return False
         picture.is_told = True
         return True
+
+    def _is_known(self, *, is_keyframe: bool) -> bool:
+        """Tell whether a habit is to be believed.
+
+        Keyframes come seldom: those with as many slices as the others are believed with them.
+        """
+        others, habit = self._habits[False], self._habits[is_keyframe]
+        others_known = others.agreed >= AGREED_OTHERS * (1 + others.broken)
+        if not is_keyframe or (habit.broken == 0 and habit.slices == others.slices and others_known):
+            return others_known
+        return habit.agreed >= AGREED_KEYFRAMES * (1 + habit.broken)
 
     def _learn(self, picture: Picture) -> None:
         """Compare a picture that is complete with the habit of its kind."""

@@ -13,8 +13,9 @@ from av.video.stream import VideoStream
 
 from edge_agent.capture.assembly import DELIMITERS, PictureAssembler
 from edge_agent.capture.errors import CaptureError
+from edge_agent.capture.loss import LossLog
 from edge_agent.config import CameraConfig, Transport
-from edge_agent.source_url import SourceKind, source_kind
+from edge_agent.config.source_url import SourceKind, source_kind
 from edge_agent.state import CameraState
 
 VideoPacket: TypeAlias = "av.Packet[VideoStream]"
@@ -47,6 +48,7 @@ class Source:
         self.stream = stream
         self.transport = rtp_transport(camera).upper() if self.kind == "rtsp" else None
         self._container = container
+        self._losses = LossLog()
         self._assembler: PictureAssembler | None = None
         if self.kind == "rtsp" and self.codec in DELIMITERS:
             self._assembler = PictureAssembler(self.codec, self.decoder.extradata)
@@ -90,18 +92,17 @@ class Source:
             if self._assembler is None:
                 yield CodedPicture(packet, arrived_s)
                 continue
-            for picture in self._assembler.push(bytes(packet), packet.pts):
+            after_loss = self._losses.any_since_last_asked()
+            for picture in self._assembler.push(bytes(packet), packet.pts, after_loss=after_loss):
                 yield CodedPicture(picture, arrived_s)
 
-    def close(self) -> None:
-        """Hang up."""
-        self._container.close()
-
     def __enter__(self) -> Self:
+        self._losses.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._container.close()
+        self._losses.__exit__()
 
     def _next(self, packets: Iterator[VideoPacket], *, any_came: bool) -> "VideoPacket | None":
         try:

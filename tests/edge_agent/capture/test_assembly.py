@@ -1,6 +1,6 @@
 """RTP payloads put together to pictures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import av
@@ -116,20 +116,83 @@ def test_parameter_sets_told_beforehand(make_clip: MakeClip) -> None:
     assert [packet.pts for packet in came] == list(range(11))
 
 
-def test_a_wrong_end_marks_the_picture_after(make_clip: MakeClip) -> None:
-    """Where a camera breaks its habit, what follows is marked corrupt once, and assembled as before."""
-    path = make_clip("habit.mp4", "libx264", pictures=80, width=384, height=288, tune="zerolatency", g="10")
+def pieces_of(path: Path) -> tuple[list["av.Packet[av.VideoStream]"], list[tuple[bytes, int | None]]]:
+    """Give a file's pictures, and their payloads with their times."""
     units = list(access_units(path))
+    return units, [(piece, unit.pts) for unit in units for piece in payloads(bytes(unit))]
+
+
+def corrupt_numbers(
+    units: "list[av.Packet[av.VideoStream]]", came: "list[av.Packet[av.VideoStream]]"
+) -> list[int]:
+    """Tell which of the pictures came marked corrupt; those that did not come at all are in it too."""
+    whole = {packet.pts for packet in came if not packet.is_corrupt}
+    return [number for number, unit in enumerate(units[:-1]) if unit.pts not in whole]
+
+
+@pytest.fixture
+def habitual(make_clip: MakeClip) -> Path:
+    """Give 80 pictures of several payloads each, a keyframe every ten."""
+    options = {"x264-params": "scenecut=0:slices=1"}
+    return make_clip(
+        "habit.mp4", "libx264", pictures=80, width=768, height=576, tune="zerolatency", g="10", **options
+    )
+
+
+def test_a_wrong_end_marks_what_follows(habitual: Path) -> None:
+    """Where a camera breaks its habit, pictures are corrupt up to the next keyframe, then as before."""
+    units, pieces = pieces_of(habitual)
     assembler = PictureAssembler("h264", None)
-    pieces = [(piece, unit.pts) for unit in units for piece in payloads(bytes(unit))]
     # One picture's last payload comes in halves: the first of them looks like the last.
     last = max(number for number, (_, pts) in enumerate(pieces) if pts == units[55].pts)
     whole, pts = pieces[last]
     pieces[last : last + 1] = [(whole[: len(whole) // 2], pts), (whole[len(whole) // 2 :], pts)]
     came = [packet for piece, pts in pieces for packet in assembler.push(piece, pts)]
 
-    assert sum(packet.is_corrupt for packet in came) == 1
+    # The broken one itself had been given out before it could be known.
+    assert corrupt_numbers(units, came) == [56, 57, 58, 59]
     assert [packet.pts for packet in came][-10:] == [unit.pts for unit in units][-11:-1]
+
+
+LOST: dict[str, tuple[Callable[[int, int, int], bool], list[int]]] = {
+    "the first of a picture": (lambda number, place, of: number == 55 and place == 0, list(range(55, 60))),
+    "the middle of a picture": (lambda number, place, of: number == 55 and place == 1, list(range(55, 60))),
+    "the last of a picture": (
+        lambda number, place, of: number == 55 and place == of - 1,
+        list(range(55, 60)),
+    ),
+    "whole pictures": (lambda number, place, of: 53 <= number <= 54, list(range(53, 60))),
+    "into a keyframe": (
+        lambda number, place, of: (number == 59 and place == of - 1) or (number == 60 and place < 3),
+        list(range(59, 70)),
+    ),
+    "up to a keyframe": (lambda number, place, of: 58 <= number <= 59, [58, 59]),
+    "within a keyframe": (lambda number, place, of: number == 60 and place == 4, list(range(60, 70))),
+    "the end of a keyframe": (
+        lambda number, place, of: number == 60 and place == of - 1,
+        list(range(60, 70)),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_lost_packets(habitual: Path, what: str) -> None:
+    """What has a hole, or builds on it, is corrupt up to the next whole keyframe; nothing else is."""
+    is_lost, expected = LOST[what]
+    units = list(access_units(habitual))
+    assembler = PictureAssembler("h264", None)
+    came = []
+    after_loss = False
+    for number, unit in enumerate(units):
+        pieces = payloads(bytes(unit))
+        for place, piece in enumerate(pieces):
+            if is_lost(number, place, len(pieces)):
+                after_loss = True
+                continue
+            came += assembler.push(piece, unit.pts, after_loss=after_loss)
+            after_loss = False
+
+    assert corrupt_numbers(units, came) == expected
 
 
 def test_a_picture_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

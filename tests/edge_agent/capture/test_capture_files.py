@@ -126,6 +126,23 @@ def test_a_device_that_is_none(watch: Watch) -> None:
     assert status.reason.startswith("cannot open /dev/null: ")
 
 
+@pytest.mark.parametrize("pix_fmt", ["yuyv422", "yuv420p"])
+def test_uncompressed_video(watch: Watch, make_clip: MakeClip, pix_fmt: str) -> None:
+    """What a device hands out without compression is encoded, and thinned before that."""
+    path = make_clip("raw.nut", "rawvideo", pictures=10, pix_fmt=pix_fmt)
+    watcher = watch(path, fps=5.0, jpeg_quality=95)
+    watcher.wait_for_state(CameraState.ENDED)
+
+    with av.open(str(path)) as container:
+        pictures = [picture.to_ndarray(format="rgb24").astype(int) for picture in container.decode(video=0)]
+    differences = [
+        min(float(np.abs(simplejpeg.decode_jpeg(frame.image_data) - picture).mean()) for picture in pictures)
+        for frame in watcher.frames
+    ]
+    assert len(watcher.frames) == 5
+    assert max(differences) < 4.0
+
+
 def test_mjpeg_is_passed_on_untouched(watch: Watch, make_clip: MakeClip) -> None:
     """The camera's own JPEGs are delivered byte for byte."""
     path = make_clip("motion.mkv", "mjpeg", pictures=6, pix_fmt="yuvj420p")

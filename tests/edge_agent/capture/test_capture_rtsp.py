@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from edge_agent.config import Transport
 from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.rtsp.faults import MALFORMED_SDP, Faults, Stage
 from edge_agent.rtsp.packing import ParameterSets
+from edge_agent.rtsp.transport import UdpTransport
 from edge_agent.state import CameraState
 from tests.edge_agent.capture.conftest import MakeClip, Watch, Watcher
 
@@ -230,6 +231,34 @@ async def test_a_camera_that_goes_away_and_comes_back(watch: Watch, clip_of: Cal
     assert {status.since_s for status in offline} == {gone.since_s}
     assert offline[-1].reason == f"TCP connect: 127.0.0.1 port {port}: Connection refused"
     assert took_s < 3.0
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+async def test_datagrams_that_are_lost(
+    watch: Watch, clip_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    """No picture with a hole, or built on one, is delivered; until the next keyframe the state says why."""
+    send = UdpTransport.send
+    sent = 0
+
+    def send_most(transport: UdpTransport, packets: Sequence[bytes]) -> None:
+        nonlocal sent
+        kept = [packet for number, packet in enumerate(packets, sent) if number % 50 != 49]
+        sent += len(packets)
+        send(transport, kept)
+
+    monkeypatch.setattr(UdpTransport, "send", send_most)
+    path = clip_of(codec)
+    async with DemoCamera(path) as camera:
+        watcher = watch(camera.url, fps=25.0, transport="udp")
+        await until(watcher.wait_until, lambda: watcher.capture.counters.packets >= 150, "150 pictures")
+
+    images = images_of(path)
+    waiting = [s for s in watcher.statuses if s.state is CameraState.WAITING_FOR_KEYFRAME]
+    assert max(distance_to_nearest(frame.image_data, images) for frame in watcher.frames) < 5.0
+    assert watcher.capture.counters.frames_corrupt > 10
+    assert "packets were lost or damaged" in {status.reason for status in waiting}
+    assert watcher.capture.counters.opens == 1
 
 
 async def test_timestamps_that_restart(watch: Watch, clip_of: Callable[..., Path]) -> None:

@@ -15,10 +15,10 @@ import simplejpeg
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.opening import open_source
 from edge_agent.config import CameraConfig
+from edge_agent.config.source_url import Source, parse_source
 from edge_agent.rtsp.auth import Credentials, Scheme
 from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.rtsp.faults import Faults
-from edge_agent.source_url import Source, parse_source
 from edge_agent.state import CameraState
 from tests.edge_agent.capture.conftest import MakeClip, Watch
 from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving

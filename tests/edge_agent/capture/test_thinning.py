@@ -44,6 +44,13 @@ def test_kept_frames_are_evenly_spread() -> None:
     assert steps == {2, 3}
 
 
+def test_half_the_rate_is_every_other_frame() -> None:
+    """10 fps thinned to 5 leaves no two neighbours."""
+    times_s = camera(10.0, 60.0)
+
+    assert kept(5.0, times_s) == times_s[::2]
+
+
 def test_a_slower_camera_keeps_all_and_saves_nothing_up() -> None:
     """After 10 s at 2 fps, a burst at 50 fps is thinned to the wanted 10 fps from its first second on."""
     slow_s = camera(2.0, 10.0)
