@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 # A client that sends without reading is no longer read from at this many unwritten answers a call.
 MAX_UNWRITTEN = 64
 # A client that leaves at once is known to have left by then, and gets no facts.
-FACTS_DELAY_S = 0.002
+FACTS_DELAY_S = 0.01
 # Under this name are counted the frames of clients that name no camera.
 UNNAMED = "(unnamed)"
 

@@ -3,6 +3,7 @@
 import ipaddress
 import re
 import socket
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,31 @@ def check_protection(address: Address, tls: TlsFiles | None, insecure: bool) -> 
             f"--listen {address}: reachable from other machines, where plaintext can be read and forged: "
             "give --tls-certificate and --tls-key, or --insecure"
         )
+
+
+def read_key_and_certificate(tls: TlsFiles) -> tuple[bytes, bytes]:
+    """Read the files for TLS; what is wrong with them gRPC would say in riddles.
+
+    Returns:
+        The private key and the certificate chain, PEM.
+
+    Raises:
+        OptionError: they cannot be read, are no PEM, or do not belong together.
+
+    """
+    try:
+        key, certificate = tls.key.read_bytes(), tls.certificate.read_bytes()
+    except OSError as error:
+        raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    try:
+        # The password keeps an encrypted key from asking for one at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, password="")
+    except ssl.SSLError as error:
+        raise OptionError(
+            f"--tls-certificate {tls.certificate} and --tls-key {tls.key}: expected a PEM certificate chain "
+            f"and its private key, not encrypted; OpenSSL says: {error.reason or error}"
+        ) from error
+    return key, certificate
 
 
 def check_free(address: Address) -> None:

@@ -15,9 +15,15 @@ from central_server.detectors import registry
 from central_server.detectors.detector import Detector, DetectorOptions
 from central_server.dispatcher import Dispatcher
 from central_server.engine import Engine
-from central_server.errors import ListenError, OptionError
+from central_server.errors import ListenError
 from central_server.image import ImageLimits
-from central_server.listen import Address, TlsFiles, check_free, check_protection
+from central_server.listen import (
+    Address,
+    TlsFiles,
+    check_free,
+    check_protection,
+    read_key_and_certificate,
+)
 from central_server.servicer import ControlServicer, DetectionServicer
 
 log = logging.getLogger(__name__)
@@ -124,20 +130,14 @@ class Server:
         try:
             if tls is None:
                 return self._grpc.add_insecure_port(address)
-            return self._grpc.add_secure_port(address, _credentials(tls))
+            credentials = grpc.ssl_server_credentials([read_key_and_certificate(tls)])
+            return self._grpc.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise ListenError(f"--listen {address}: {error}") from error
 
     async def _tell_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for service in ("", wire.DETECTION_SERVICE):
             await self._health.set(service, status)
-
-
-def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    try:
-        return grpc.ssl_server_credentials([(tls.key.read_bytes(), tls.certificate.read_bytes())])
-    except OSError as error:
-        raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 def channel_options(options: ServeOptions) -> list[tuple[str, int]]:

@@ -51,13 +51,14 @@ def load(name_and_argument: str, options: DetectorOptions, count: int) -> list[D
         log.debug("--detector %s", name_and_argument, exc_info=error)
         raise DetectorError(f"--detector {name}: {type(error).__name__}: {error}") from error
     for detector in detectors:
-        _warm_up(detector)
+        if detector.input_wh is not None:
+            _warm_up(detector, detector.input_wh)
     return detectors
 
 
-def _warm_up(detector: Detector) -> None:
-    width, height = detector.input_wh or (0, 0)
+def _warm_up(detector: Detector, input_wh: tuple[int, int]) -> None:
+    width, height = input_wh
     try:
         detector.detect(np.zeros((height, width, 3), np.uint8), Query())
     except Exception as error:
-        raise DetectorError(f"--detector {detector.name}: fails on a black image: {error}") from error
+        raise DetectorError(f"--detector {detector.name}: fails on a black image: {type(error).__name__}: {error}") from error
