@@ -108,10 +108,12 @@ class Server:
         log.info("draining %d streams", self._detection.open_streams)
         await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._control.drain()
-        if not await self._detection.drain(self._options.drain_grace_s):
+        self._detection.drain()
+        if not await self._detection.all_ended(self._options.drain_grace_s):
             log.warning("%d streams did not end in time and are cut", self._detection.open_streams)
         await self._grpc.stop(CLOSE_GRACE_S)
-        self._engine.stop(CLOSE_GRACE_S)
+        await self._detection.all_ended(CLOSE_GRACE_S)
+        await asyncio.to_thread(self._engine.stop, CLOSE_GRACE_S)
         log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
 
     def _facts(self, detector: Detector) -> wire.Facts:

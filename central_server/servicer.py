@@ -73,9 +73,12 @@ class DetectionServicer:
             if not self._calls:
                 self._all_ended.set()
 
-    async def drain(self, timeout_s: float) -> bool:
-        """Read no more frames, answer what was accepted, end all calls; False when time runs out first."""
+    def drain(self) -> None:
+        """Read no more frames, answer what was accepted, end all calls."""
         self._draining.set()
+
+    async def all_ended(self, timeout_s: float) -> bool:
+        """Wait until no call is open; False when time runs out first."""
         try:
             await asyncio.wait_for(self._all_ended.wait(), timeout_s)
         except TimeoutError:
