@@ -1,8 +1,10 @@
 """Fixtures for capture: clips of every kind, and a capture whose frames and states can be waited for."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from edge_agent.capture.capture import Capture
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
+from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.state import CameraState, CameraStatus
 
 WAIT_S = 20.0
@@ -78,23 +81,47 @@ class Watcher:
         return next(status for status in self.statuses[after:] if status.state is state)
 
 
-Watch = Callable[..., Watcher]
+class Watch:
+    """Starts captures: `watch(url, password=None, fps=…)`."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Watcher] = []
+
+    def __call__(self, url: str | Path, password: str | None = None, **options: Any) -> Watcher:
+        """Start one, with options of its CameraConfig."""
+        watcher = Watcher(CameraConfig(name="yard", url=str(url), **options), password)
+        self._watchers.append(watcher)
+        watcher.capture.start()
+        return watcher
+
+    def stop(self) -> None:
+        """Stop all of them; every thread is to end."""
+        for watcher in self._watchers:
+            assert watcher.capture.stop(5.0), "a capture thread did not end"
 
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    """Start captures: `watch(url, password=None, fps=…)`; they are stopped after the test."""
-    watchers: list[Watcher] = []
+    """Give what starts captures; they are stopped after the test."""
+    watch = Watch()
+    yield watch
+    watch.stop()
 
-    def start(url: str | Path, password: str | None = None, **options: Any) -> Watcher:
-        watcher = Watcher(CameraConfig(name="yard", url=str(url), **options), password)
-        watchers.append(watcher)
-        watcher.capture.start()
-        return watcher
 
-    yield start
-    ended = [watcher.capture.stop(5.0) for watcher in watchers]
-    assert all(ended), "a capture thread did not end"
+ServeDemo = Callable[..., AbstractAsyncContextManager[DemoCamera]]
+
+
+@pytest.fixture
+def demo_camera(watch: Watch) -> ServeDemo:
+    """Give what serves demo cameras as context managers; the captures of the test are stopped before them."""
+
+    @asynccontextmanager
+    async def serve(path: Path, **options: Any) -> AsyncIterator[DemoCamera]:
+        async with DemoCamera(path, **options) as camera:
+            yield camera
+            await asyncio.to_thread(watch.stop)
+
+    return serve
 
 
 MakeClip = Callable[..., Path]

@@ -20,7 +20,7 @@ from edge_agent.rtsp.faults import MALFORMED_SDP, Faults, Stage
 from edge_agent.rtsp.packing import ParameterSets
 from edge_agent.rtsp.transport import UdpTransport
 from edge_agent.state import CameraState
-from tests.edge_agent.capture.conftest import MakeClip, Watch, Watcher
+from tests.edge_agent.capture.conftest import MakeClip, ServeDemo, Watch, Watcher
 
 ENCODERS = {
     "h264": ("libx264", {"tune": "zerolatency", "g": "10"}),
@@ -78,11 +78,11 @@ def ages_s(watcher: Watcher) -> list[float]:
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mjpeg"])
 async def test_every_codec_over_both_transports(
-    watch: Watch, clip_of: Callable[..., Path], codec: str, transport: Transport
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str, transport: Transport
 ) -> None:
     """Frames are the camera's pictures, and keep coming at the camera's pace."""
     path = clip_of(codec)
-    async with DemoCamera(path) as camera:
+    async with demo_camera(path) as camera:
         watcher = watch(camera.url, fps=25.0, transport=transport)
         await until(watcher.wait_for_frames, 25)
 
@@ -96,10 +96,10 @@ async def test_every_codec_over_both_transports(
 
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 async def test_a_picture_does_not_wait_for_the_next(
-    watch: Watch, clip_of: Callable[..., Path], codec: str
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str
 ) -> None:
     """When a camera falls silent, its last picture has been delivered before that is noticed."""
-    async with DemoCamera(clip_of(codec), faults=Faults(stall_after_frames=80)) as camera:
+    async with demo_camera(clip_of(codec), faults=Faults(stall_after_frames=80)) as camera:
         watcher = watch(camera.url, fps=25.0, read_timeout_s=1.0)
         await until(watcher.wait_for_state, CameraState.STALLED)
 
@@ -109,10 +109,10 @@ async def test_a_picture_does_not_wait_for_the_next(
 
 @pytest.mark.parametrize("stage", ["OPTIONS", "DESCRIBE", "SETUP", "PLAY"])
 async def test_a_handshake_that_is_not_answered(
-    watch: Watch, clip_of: Callable[..., Path], stage: Stage
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], stage: Stage
 ) -> None:
     """Whatever request stays without answer: the stage is shown, and bounded by its own timeout."""
-    async with DemoCamera(clip_of(), faults=Faults(silent_from=stage)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(silent_from=stage)) as camera:
         watcher = watch(camera.url, connect_timeout_s=0.5)
         failed = await until(watcher.wait_for_state, CameraState.OFFLINE)
         place = f"127.0.0.1:{camera.port}"
@@ -122,9 +122,11 @@ async def test_a_handshake_that_is_not_answered(
     assert shown == [f"TCP connect to {place}", "RTSP handshake"]
 
 
-async def test_no_packet_after_play(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_no_packet_after_play(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """PLAY is answered and nothing comes: that is a stage of its own."""
-    async with DemoCamera(clip_of(), faults=Faults(stall_after_frames=0)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(stall_after_frames=0)) as camera:
         watcher = watch(camera.url, connect_timeout_s=0.5, read_timeout_s=0.5)
         failed = await until(watcher.wait_for_state, CameraState.OFFLINE)
 
@@ -134,10 +136,10 @@ async def test_no_packet_after_play(watch: Watch, clip_of: Callable[..., Path]) 
 
 @pytest.mark.parametrize("stage", ["OPTIONS", "PLAY"])
 async def test_stop_while_a_camera_does_not_answer(
-    watch: Watch, clip_of: Callable[..., Path], stage: Stage
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], stage: Stage
 ) -> None:
     """Stopping does not wait for the camera: it tells that the thread hangs, and nothing comes after."""
-    async with DemoCamera(clip_of(), faults=Faults(silent_from=stage)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(silent_from=stage)) as camera:
         watcher = watch(camera.url, connect_timeout_s=1.0)
         await until(watcher.wait_until, lambda: len(watcher.statuses) == 2, "RTSP handshake")
         ended = await until(watcher.capture.stop, 0.1)
@@ -148,10 +150,27 @@ async def test_stop_while_a_camera_does_not_answer(
     assert len(watcher.statuses) == statuses
 
 
-async def test_keyframes_withheld(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_a_camera_that_does_not_answer_delays_no_other(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
+    """Started before a good one, it takes its time, and the good one is streamed meanwhile."""
+    async with (
+        demo_camera(clip_of()) as good,
+        demo_camera(clip_of(), faults=Faults(silent_from="OPTIONS")) as bad,
+    ):
+        waiting = watch(bad.url, connect_timeout_s=3.0)
+        await until(waiting.wait_until, lambda: len(waiting.statuses) == 2, "RTSP handshake")
+        streaming = watch(good.url, fps=25.0)
+        await until(streaming.wait_for_frames, 10)
+        states = waiting.states
+
+    assert states == [CameraState.CONNECTING]
+
+
+async def test_keyframes_withheld(watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]) -> None:
     """Until the first keyframe the state says so, and no grey picture is delivered."""
     path = clip_of()
-    async with DemoCamera(path, faults=Faults(withhold_keyframes_s=1.0)) as camera:
+    async with demo_camera(path, faults=Faults(withhold_keyframes_s=1.0)) as camera:
         watcher = watch(camera.url, fps=25.0)
         waiting = await until(watcher.wait_for_state, CameraState.WAITING_FOR_KEYFRAME)
         await until(watcher.wait_for_frames, 5)
@@ -169,11 +188,11 @@ async def test_keyframes_withheld(watch: Watch, clip_of: Callable[..., Path]) ->
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 @pytest.mark.parametrize("where", ["sdp", "in-band"])
 async def test_parameter_sets_in_one_place_only(
-    watch: Watch, clip_of: Callable[..., Path], codec: str, where: ParameterSets
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str, where: ParameterSets
 ) -> None:
     """SPS and PPS in the SDP alone, or not in the SDP at all: pictures come all the same."""
     path = clip_of(codec)
-    async with DemoCamera(path, faults=Faults(parameter_sets=where)) as camera:
+    async with demo_camera(path, faults=Faults(parameter_sets=where)) as camera:
         watcher = watch(camera.url, fps=25.0)
         await until(watcher.wait_for_frames, 15)
 
@@ -181,9 +200,11 @@ async def test_parameter_sets_in_one_place_only(
     assert max(distance_to_nearest(frame.image_data, images) for frame in watcher.frames) < 5.0
 
 
-async def test_a_stream_that_stops_without_closing(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_a_stream_that_stops_without_closing(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """`stalled` after the read timeout, then another connection, by itself."""
-    async with DemoCamera(clip_of(), faults=Faults(stall_after_frames=10)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(stall_after_frames=10)) as camera:
         watcher = watch(camera.url, fps=25.0, read_timeout_s=0.5)
         stalled = await until(watcher.wait_for_state, CameraState.STALLED)
         camera.faults = Faults()
@@ -194,9 +215,11 @@ async def test_a_stream_that_stops_without_closing(watch: Watch, clip_of: Callab
     assert 0.5 <= stalled.since_s - last.captured_s < 2.0
 
 
-async def test_a_camera_that_hangs_up_again_and_again(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_a_camera_that_hangs_up_again_and_again(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """It is opened again each time, with growing numbers and times; each loss is a state."""
-    async with DemoCamera(clip_of(), faults=Faults(close_after_frames=12)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(close_after_frames=12)) as camera:
         watcher = watch(camera.url, fps=25.0)
         await until(
             watcher.wait_until, lambda: watcher.states.count(CameraState.STREAMING) >= 3, "third stream"
@@ -211,7 +234,9 @@ async def test_a_camera_that_hangs_up_again_and_again(watch: Watch, clip_of: Cal
     assert watcher.capture.counters.opens >= 3
 
 
-async def test_a_camera_that_goes_away_and_comes_back(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_a_camera_that_goes_away_and_comes_back(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """While it is away the state keeps its beginning; once it is back, frames come within 3 s."""
     path = clip_of()
     async with DemoCamera(path) as camera:
@@ -223,7 +248,7 @@ async def test_a_camera_that_goes_away_and_comes_back(watch: Watch, clip_of: Cal
         watcher.wait_until, lambda: watcher.capture.counters.failed_opens >= 4, "fourth attempt", 10.0
     )
     offline = [status for status in watcher.statuses if status.state is CameraState.OFFLINE]
-    async with DemoCamera(path, port=port) as camera:
+    async with demo_camera(path, port=port):
         back_s = time.monotonic()
         await until(watcher.wait_for_state, CameraState.STREAMING, after=len(watcher.statuses) - 1)
         took_s = time.monotonic() - back_s
@@ -235,7 +260,11 @@ async def test_a_camera_that_goes_away_and_comes_back(watch: Watch, clip_of: Cal
 
 @pytest.mark.parametrize("codec", ["h264", "hevc"])
 async def test_datagrams_that_are_lost(
-    watch: Watch, clip_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, codec: str
+    watch: Watch,
+    demo_camera: ServeDemo,
+    clip_of: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    codec: str,
 ) -> None:
     """No picture with a hole, or built on one, is delivered; until the next keyframe the state says why."""
     send = UdpTransport.send
@@ -249,7 +278,7 @@ async def test_datagrams_that_are_lost(
 
     monkeypatch.setattr(UdpTransport, "send", send_most)
     path = clip_of(codec)
-    async with DemoCamera(path) as camera:
+    async with demo_camera(path) as camera:
         watcher = watch(camera.url, fps=25.0, transport="udp")
         await until(watcher.wait_until, lambda: watcher.capture.counters.packets >= 150, "150 pictures")
 
@@ -261,9 +290,11 @@ async def test_datagrams_that_are_lost(
     assert watcher.capture.counters.opens == 1
 
 
-async def test_timestamps_that_restart(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_timestamps_that_restart(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """RTP timestamps that begin again at zero make no picture old, and none from the future."""
-    async with DemoCamera(clip_of(), faults=Faults(timestamps_restart_after_frames=40)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(timestamps_restart_after_frames=40)) as camera:
         watcher = watch(camera.url, fps=25.0)
         await until(watcher.wait_for_frames, 70)
 
@@ -273,10 +304,12 @@ async def test_timestamps_that_restart(watch: Watch, clip_of: Callable[..., Path
     assert np.median(ages_s(watcher)[45:]) < 0.1
 
 
-async def test_pictures_that_are_sent_out_of_order(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_pictures_that_are_sent_out_of_order(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """With B-frames, times follow presentation: even steps, in order, and never from the future."""
     path = clip_of("h264", tune="film", bf="2", **{"x264-params": "b-adapt=0"})
-    async with DemoCamera(path) as camera:
+    async with demo_camera(path) as camera:
         watcher = watch(camera.url, fps=25.0)
         await until(watcher.wait_for_frames, 50)
 
@@ -288,11 +321,13 @@ async def test_pictures_that_are_sent_out_of_order(watch: Watch, clip_of: Callab
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mjpeg"])
-async def test_the_size_changes_in_the_stream(watch: Watch, clip_of: Callable[..., Path], codec: str) -> None:
+async def test_the_size_changes_in_the_stream(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str
+) -> None:
     """The new size, here an odd-looking one, is picked up from the picture; both sides are sharp."""
     before, after = clip_of(codec), clip_of(codec, width=184, height=120)
     faults = Faults(switch_to=after, switch_after_frames=20)
-    async with DemoCamera(before, faults=faults) as camera:
+    async with demo_camera(before, faults=faults) as camera:
         watcher = watch(camera.url, fps=25.0)
         await until(
             watcher.wait_until, lambda: watcher.frames[-1:] and watcher.frames[-1].width == 184, "new size"
@@ -307,14 +342,16 @@ async def test_the_size_changes_in_the_stream(watch: Watch, clip_of: Callable[..
     assert max(distance_to_nearest(frame.image_data, images) for frame in watcher.frames) < 5.0
 
 
-async def test_cameras_that_want_to_be_kept_alive(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_cameras_that_want_to_be_kept_alive(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """Sessions of two seconds are kept alive by requests, even where GET_PARAMETER is refused."""
     async with AsyncExitStack() as cameras:
         watchers = []
         for status in (200, 501, 551):
             faults = Faults(get_parameter_status=status)
-            camera = DemoCamera(clip_of(), session_timeout_s=2, faults=faults)
-            watchers.append(watch((await cameras.enter_async_context(camera)).url, fps=25.0))
+            serving = demo_camera(clip_of(), session_timeout_s=2, faults=faults)
+            watchers.append(watch((await cameras.enter_async_context(serving)).url, fps=25.0))
         for watcher in watchers:
             await until(watcher.wait_for_frames, 130)
 
@@ -343,9 +380,11 @@ EXPECTED_OF_SDP = {
 
 
 @pytest.mark.parametrize("kind", sorted(MALFORMED_SDP))
-async def test_malformed_descriptions(watch: Watch, clip_of: Callable[..., Path], kind: str) -> None:
+async def test_malformed_descriptions(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], kind: str
+) -> None:
     """A description is either understood all the same or refused with the reason."""
-    async with DemoCamera(clip_of(), faults=Faults(malformed_sdp=kind)) as camera:
+    async with demo_camera(clip_of(), faults=Faults(malformed_sdp=kind)) as camera:
         watcher = watch(camera.url, connect_timeout_s=1.0, read_timeout_s=1.0)
         expected = EXPECTED_OF_SDP[kind]
         if expected is None:
@@ -355,9 +394,11 @@ async def test_malformed_descriptions(watch: Watch, clip_of: Callable[..., Path]
         assert status.reason == expected.format(place=f"127.0.0.1:{camera.port}")
 
 
-async def test_a_path_that_is_not_there(watch: Watch, clip_of: Callable[..., Path]) -> None:
+async def test_a_path_that_is_not_there(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
     """404 is said with what to look at."""
-    async with DemoCamera(clip_of()) as camera:
+    async with demo_camera(clip_of()) as camera:
         watcher = watch(camera.url + "-two")
         status = await until(watcher.wait_for_state, CameraState.OFFLINE)
         place = f"127.0.0.1:{camera.port}"

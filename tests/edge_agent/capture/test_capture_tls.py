@@ -13,7 +13,7 @@ import trustme
 
 from edge_agent.rtsp.auth import Credentials
 from edge_agent.rtsp.camera import DemoCamera
-from tests.edge_agent.capture.conftest import MakeClip, Watch
+from tests.edge_agent.capture.conftest import MakeClip, ServeDemo, Watch
 from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving
 
 
@@ -47,7 +47,9 @@ async def behind_tls(port: int, context: ssl.SSLContext) -> AsyncIterator[int]:
         server.close()
 
 
-async def test_rtsps(watch: Watch, make_clip: MakeClip, certificate: ssl.SSLContext) -> None:
+async def test_rtsps(
+    watch: Watch, demo_camera: ServeDemo, make_clip: MakeClip, certificate: ssl.SSLContext
+) -> None:
     """RTSP and RTP go through the one connection, also where UDP was asked for, and so does the password."""
     clip = make_clip("tls.mp4", "libx264", fps=25, tune="zerolatency", g="5")
     credentials = Credentials(user="yard", password="p@s:/?")

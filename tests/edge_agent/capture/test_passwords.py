@@ -20,7 +20,7 @@ from edge_agent.rtsp.auth import Credentials, Scheme
 from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.rtsp.faults import Faults
 from edge_agent.state import CameraState
-from tests.edge_agent.capture.conftest import MakeClip, Watch
+from tests.edge_agent.capture.conftest import MakeClip, ServeDemo, Watch
 from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving
 from tests.gstreamer.plugin import StartGstCamera
 
@@ -47,10 +47,12 @@ def clip(make_clip: MakeClip) -> Path:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("scheme", "qop"), [("basic", False), ("digest", False), ("digest", True)])
-async def test_rtsp(watch: Watch, clip: Path, form: str, scheme: Scheme, qop: bool) -> None:
+async def test_rtsp(
+    watch: Watch, demo_camera: ServeDemo, clip: Path, form: str, scheme: Scheme, qop: bool
+) -> None:
     """Basic and both kinds of Digest, with a password of everything that has a meaning in URLs."""
     credentials = Credentials(user=USER, password=PASSWORD, scheme=scheme, qop=qop)
-    async with DemoCamera(clip, credentials=credentials) as camera:
+    async with demo_camera(clip, credentials=credentials) as camera:
         source = typed(camera.url, form)
         watcher = watch(source.url, source.password, user=source.user)
         await asyncio.to_thread(watcher.wait_for_frames, 2)
@@ -82,7 +84,9 @@ def test_http(watch: Watch, form: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
-async def test_a_wrong_password_is_said_to_be_wrong(watch: Watch, clip: Path, scheme: Scheme) -> None:
+async def test_a_wrong_password_is_said_to_be_wrong(
+    watch: Watch, demo_camera: ServeDemo, clip: Path, scheme: Scheme
+) -> None:
     """A state of its own, that ends once the camera has been given the password."""
     wrong = Credentials(user=USER, password="another", scheme=scheme)
     async with DemoCamera(clip, credentials=wrong) as camera:
@@ -90,16 +94,18 @@ async def test_a_wrong_password_is_said_to_be_wrong(watch: Watch, clip: Path, sc
         watcher = watch(camera.url, PASSWORD, user=USER)
         status = await asyncio.to_thread(watcher.wait_for_state, CameraState.AUTHENTICATION_FAILED)
     right = Credentials(user=USER, password=PASSWORD, scheme=scheme)
-    async with DemoCamera(clip, port=port, credentials=right):
+    async with demo_camera(clip, port=port, credentials=right):
         await asyncio.to_thread(watcher.wait_for_state, CameraState.STREAMING)
 
     assert status.reason == f"127.0.0.1:{port} refuses the user or the password"
 
 
 @pytest.mark.parametrize(("password", "fits"), [("a" * 122, True), ("a" * 123, False), ("/" * 41, False)])
-async def test_the_longest_password(watch: Watch, clip: Path, password: str, fits: bool) -> None:
+async def test_the_longest_password(
+    watch: Watch, demo_camera: ServeDemo, clip: Path, password: str, fits: bool
+) -> None:
     """What FFmpeg would cut off is refused with the reason instead of being sent in part."""
-    async with DemoCamera(clip, credentials=Credentials(user="yard", password=password)) as camera:
+    async with demo_camera(clip, credentials=Credentials(user="yard", password=password)) as camera:
         watcher = watch(camera.url, password, user="yard")
         expected = CameraState.STREAMING if fits else CameraState.AUTHENTICATION_FAILED
         status = await asyncio.to_thread(watcher.wait_for_state, expected)
@@ -109,9 +115,11 @@ async def test_the_longest_password(watch: Watch, clip: Path, password: str, fit
     assert fits or status.reason.startswith("user and password are too long for RTSP: 128 bytes")
 
 
-async def test_a_missing_password_is_said_to_be_missing(watch: Watch, clip: Path) -> None:
+async def test_a_missing_password_is_said_to_be_missing(
+    watch: Watch, demo_camera: ServeDemo, clip: Path
+) -> None:
     """Without a user the state asks for one."""
-    async with DemoCamera(clip, credentials=Credentials(user=USER, password=PASSWORD)) as camera:
+    async with demo_camera(clip, credentials=Credentials(user=USER, password=PASSWORD)) as camera:
         port = camera.port
         watcher = watch(camera.url)
         status = await asyncio.to_thread(watcher.wait_for_state, CameraState.AUTHENTICATION_FAILED)
@@ -142,6 +150,7 @@ FAULTS = [
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize("is_right", [True, False])
 async def test_nothing_shows_the_password(
+    demo_camera: ServeDemo,
     watch: Watch,
     clip: Path,
     caplog: pytest.LogCaptureFixture,
@@ -153,7 +162,7 @@ async def test_nothing_shows_the_password(
     caplog.set_level(logging.DEBUG)
     known = Credentials(user=USER, password=PASSWORD if is_right else "another", scheme="basic")
     faults = Faults(**fault)  # type: ignore[arg-type]  # a table of keywords
-    async with DemoCamera(clip, credentials=known, faults=faults) as camera:
+    async with demo_camera(clip, credentials=known, faults=faults) as camera:
         camera_config = CameraConfig(
             name="yard", url=camera.url, user=USER, connect_timeout_s=0.3, read_timeout_s=0.3
         )

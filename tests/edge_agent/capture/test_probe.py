@@ -10,9 +10,8 @@ import simplejpeg
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.probe import probe
 from edge_agent.config import CameraConfig
-from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.rtsp.faults import Faults
-from tests.edge_agent.capture.conftest import MakeClip
+from tests.edge_agent.capture.conftest import MakeClip, ServeDemo
 from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving
 
 
@@ -49,10 +48,10 @@ def test_an_http_camera() -> None:
     assert 5.0 < report.frames_per_second < 25.0
 
 
-async def test_a_camera_that_does_not_answer(make_clip: MakeClip) -> None:
+async def test_a_camera_that_does_not_answer(demo_camera: ServeDemo, make_clip: MakeClip) -> None:
     """The error is the one that the capture would show."""
     clip = make_clip("probe.mp4", "libx264", pictures=5)
-    async with DemoCamera(clip, faults=Faults(silent_from="DESCRIBE")) as camera:
+    async with demo_camera(clip, faults=Faults(silent_from="DESCRIBE")) as camera:
         with pytest.raises(CaptureError, match=r"^RTSP handshake: .* did not answer within 0\.3 s$"):
             await asyncio.to_thread(probe, camera_of(camera.url, connect_timeout_s=0.3), None, None)
 
