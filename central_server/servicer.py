@@ -14,6 +14,9 @@ from central_server.errors import BadMessageError
 
 log = logging.getLogger(__name__)
 
+# A status has to fit into the 8 kB that clients take of metadata, however many labels a model has.
+MAX_LIST_CHARS = 1500
+
 
 class DetectionServicer:
     """Answers DetectStream."""
@@ -91,9 +94,16 @@ class DetectionServicer:
             return Query(min_score)
         unknown = sorted(set(wanted.labels) - set(self._labels))
         if unknown:
-            known = ", ".join(label for label in self._labels if label)
-            raise ValueError(f"{wire.LABELS_KEY}: found {', '.join(unknown)}, expected some of: {known}")
+            known = [label for label in self._labels if label]
+            raise ValueError(
+                f"{wire.LABELS_KEY}: found {_listed(unknown)}, expected some of: {_listed(known)}"
+            )
         return Query(min_score, np.array([label in wanted.labels for label in self._labels], np.uint8))
+
+
+def _listed(labels: list[str]) -> str:
+    text = ", ".join(labels)
+    return text if len(text) <= MAX_LIST_CHARS else f"{text[:MAX_LIST_CHARS]}…"
 
 
 class ControlServicer:

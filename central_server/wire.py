@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from camera_ai import control_pb2, detection_pb2
 
@@ -55,7 +55,8 @@ class Facts:
         """Give the facts as initial metadata of DetectStream."""
         pairs = [
             ("camera-ai-version", self.version),
-            ("camera-ai-detector", self.detector),
+            # A model's path may hold what metadata may not.
+            ("camera-ai-detector", quote(self.detector, safe=":/,")),
             ("camera-ai-max-image-bytes", str(self.max_image_bytes)),
             ("camera-ai-max-image-pixels", str(self.max_image_pixels)),
             ("camera-ai-window", str(self.window)),

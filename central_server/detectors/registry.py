@@ -61,4 +61,5 @@ def _warm_up(detector: Detector, input_wh: tuple[int, int]) -> None:
     try:
         detector.detect(np.zeros((height, width, 3), np.uint8), Query())
     except Exception as error:
-        raise DetectorError(f"--detector {detector.name}: fails on a black image: {type(error).__name__}: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise DetectorError(f"--detector {detector.name}: fails on a black image: {reason}") from error

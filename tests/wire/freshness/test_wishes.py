@@ -89,6 +89,16 @@ async def test_an_unknown_label_is_refused_with_the_known_ones(
     assert text.endswith("toothbrush")
 
 
+async def test_a_refusal_fits_into_a_status(seeing_server: ServerProgram, connect: Connect) -> None:
+    """Whoever asks for a thousand unknown labels is told of some of them."""
+    call = connect(seeing_server).call(camera_ai_labels=",".join(f"no{number}" for number in range(1000)))
+    code, text = await call.refusal()
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("camera-ai-labels: found no0, no1, no10, ")
+    assert "…, expected some of: person, bicycle" in text
+
+
 @pytest.mark.parametrize("score", ["", "much", "-0.1", "1.1", "nan", "50%"])
 async def test_a_score_that_is_none_is_refused(
     quick_server: ServerProgram, connect: Connect, score: str
