@@ -26,8 +26,6 @@ class CameraState(StrEnum):
     """The camera is well; the central server does not take its stream."""
     ENDED = "ended"
     """A file was played to its end; nothing follows."""
-    STOPPED = "stopped"
-    """The agent closed it."""
 
 
 @dataclass(frozen=True, slots=True)

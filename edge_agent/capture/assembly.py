@@ -6,7 +6,7 @@ from typing import Final
 import av
 
 from edge_agent.capture.errors import CaptureError
-from edge_agent.capture.picture_end import PictureEnd
+from edge_agent.capture.picture_end import Picture, PictureEnd
 
 DELIMITERS: Final = MappingProxyType({"h264": b"\0\0\0\1\x09\xf0", "hevc": b"\0\0\0\1\x46\x01\x50"})
 """The access unit delimiter of each codec: what FFmpeg's parser takes for the end of the picture before."""
@@ -30,8 +30,6 @@ class PictureAssembler:
             self._parser.extradata = extradata
         self._payloads: list[bytes] = []
         self._held_bytes = 0
-        self._has_hole = False
-        """In the picture that is being put together."""
         self._is_broken = False
         """Something was lost since the last whole keyframe."""
 
@@ -39,34 +37,31 @@ class PictureAssembler:
         self, payload: bytes, pts: int | None, *, after_loss: bool = False
     ) -> "list[av.Packet[av.VideoStream]]":
         """Take the payload of an RTP packet; gives the pictures that are complete with it."""
-        before = self._end.picture
-        was_wrong = self._end.was_wrong
-        is_last = self._end.ends(payload, pts)
+        before, was_wrong = self._end.picture, self._end.was_wrong
+        is_last = self._end.ends(payload, pts, after_loss=after_loss)
         self._payloads.append(payload)
         self._held_bytes += len(payload)
-        self._has_hole |= after_loss
         self._is_broken |= self._end.was_wrong and not was_wrong
         pictures = []
         if self._end.picture is not before:
-            # What the parser holds belongs to the picture before; packets lost between may be that one's.
-            pictures += self._parsed(before.pts)
-            self._is_broken |= self._has_hole
-            self._has_hole = not self._end.picture.is_whole
+            # What the parser holds belongs to the picture before.
+            pictures += self._parsed(before)
+            self._is_broken |= not before.is_whole
         if is_last:
             self._payloads.append(self._delimiter)
-            pictures += self._parsed(pts)
+            pictures += self._parsed(self._end.picture)
         if self._held_bytes > LARGEST_PICTURE_BYTES:
             raise CaptureError(f"no end of a picture within {LARGEST_PICTURE_BYTES >> 20} MiB")
         return pictures
 
-    def _parsed(self, pts: int | None) -> "list[av.Packet[av.VideoStream]]":
-        pictures = self._parser.parse(b"".join(self._payloads))
+    def _parsed(self, picture: Picture) -> "list[av.Packet[av.VideoStream]]":
+        packets = self._parser.parse(b"".join(self._payloads))
         self._payloads.clear()
-        for picture in pictures:
-            picture.pts = pts
-            if picture.is_keyframe:
+        for packet in packets:
+            packet.pts = picture.pts
+            if packet.is_keyframe:
                 self._is_broken = False
-            self._is_broken |= self._has_hole
-            picture.is_corrupt = self._is_broken
+            self._is_broken |= not picture.is_whole
+            packet.is_corrupt = self._is_broken
             self._held_bytes = 0
-        return pictures
+        return packets

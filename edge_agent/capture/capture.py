@@ -20,6 +20,9 @@ from edge_agent.state import CameraState, CameraStatus
 
 log = logging.getLogger(__name__)
 
+REFUSED_PASSWORD_DELAY_S = 30.0
+"""Cameras lock a user out who tries a wrong password too often."""
+
 
 class Capture:
     """Captures one camera in a thread of its own, until it is stopped.
@@ -73,10 +76,13 @@ class Capture:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            least_delay_s = 0.0
             try:
                 self._watch()
             except CaptureError as error:
                 self._tell(error.state, str(error))
+                if error.state is CameraState.AUTHENTICATION_FAILED:
+                    least_delay_s = REFUSED_PASSWORD_DELAY_S
             except Exception as error:  # noqa: BLE001  a fault in one camera is not to end its thread for good
                 # Without the exception's text, which a library may have made from the URL.
                 where = "".join(traceback.format_tb(error.__traceback__))
@@ -87,7 +93,7 @@ class Capture:
                     self._tell(CameraState.ENDED)
                     return
                 continue
-            self._stopping.wait(self._backoff.next_delay_s())
+            self._stopping.wait(max(least_delay_s, self._backoff.next_delay_s()))
 
     def _watch(self) -> None:
         """Capture from one connection until it fails, or one round of a file until it ends."""

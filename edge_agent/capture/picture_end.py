@@ -30,7 +30,7 @@ class Picture:
     """The payload that looked like the last one first; 0 while none did."""
     is_told: bool = False
     is_whole: bool = True
-    """Begun by its first slice, or by what may stand before that."""
+    """No payload of it is known to be lost."""
 
 
 @dataclass(slots=True)
@@ -68,8 +68,10 @@ class PictureEnd:
         # The largest payloads so far, of those that begin a NAL unit (FFmpeg adds its start code) and others.
         self._full_bytes = {True: 0, False: 0}
 
-    def ends(self, payload: bytes, pts: int | None) -> bool:
+    def ends(self, payload: bytes, pts: int | None, *, after_loss: bool = False) -> bool:
         """Take the next payload, as FFmpeg depacketizes it; True when its picture ends with it."""
+        # What was lost may have belonged to the picture so far.
+        self.picture.is_whole &= not after_loss
         begins_nal = payload.startswith(START_CODE)
         slices = [self._slice_at(payload, at) for at in nal_units(payload)]
         opens = begins_nal and opens_picture(slices)
@@ -110,9 +112,9 @@ class PictureEnd:
 
     def _learn(self, picture: Picture) -> None:
         """Compare a picture that is complete with the habit of its kind."""
-        habit = self._habits[picture.is_keyframe]
-        if picture.slices == 0:
+        if picture.slices == 0 or not picture.is_whole:
             return
+        habit = self._habits[picture.is_keyframe]
         if habit.slices == 0:
             habit.slices = picture.slices
         elif picture.slices != habit.slices or 0 < picture.guessed_at < picture.payloads:

@@ -89,10 +89,10 @@ class Source:
                 # Interrupted by the timeout, FFmpeg hands out the picture that its parser still held.
                 raise self._stalled(any_came=True)
             any_came = True
+            after_loss = self._losses.any_since_last_asked()
             if self._assembler is None:
                 yield CodedPicture(packet, arrived_s)
                 continue
-            after_loss = self._losses.any_since_last_asked()
             for picture in self._assembler.push(bytes(packet), packet.pts, after_loss=after_loss):
                 yield CodedPicture(picture, arrived_s)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import simplejpeg
 
+from edge_agent.capture import capture
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.opening import open_source
 from edge_agent.config import CameraConfig
@@ -85,9 +86,10 @@ def test_http(watch: Watch, form: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
 async def test_a_wrong_password_is_said_to_be_wrong(
-    watch: Watch, demo_camera: ServeDemo, clip: Path, scheme: Scheme
+    watch: Watch, demo_camera: ServeDemo, clip: Path, monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
     """A state of its own, that ends once the camera has been given the password."""
+    monkeypatch.setattr(capture, "REFUSED_PASSWORD_DELAY_S", 0.5)
     wrong = Credentials(user=USER, password="another", scheme=scheme)
     async with DemoCamera(clip, credentials=wrong) as camera:
         port = camera.port
@@ -113,6 +115,21 @@ async def test_the_longest_password(
 
     assert refused == 0
     assert fits or status.reason.startswith("user and password are too long for RTSP: 128 bytes")
+
+
+async def test_a_wrong_password_is_not_tried_in_a_hurry(
+    watch: Watch, demo_camera: ServeDemo, clip: Path
+) -> None:
+    """A camera that locks users out sees one attempt, where a camera that is down would see several."""
+    async with demo_camera(clip, credentials=Credentials(user=USER, password="another")) as camera:
+        watcher = watch(camera.url, PASSWORD, user=USER)
+        down = watch("rtsp://127.0.0.1:1/live")
+        await asyncio.to_thread(watcher.wait_for_state, CameraState.AUTHENTICATION_FAILED)
+        await asyncio.to_thread(
+            down.wait_until, lambda: down.capture.counters.failed_opens >= 5, "fifth attempt"
+        )
+
+    assert camera.counts.refused == 1
 
 
 async def test_a_missing_password_is_said_to_be_missing(
@@ -153,12 +170,14 @@ async def test_nothing_shows_the_password(
     demo_camera: ServeDemo,
     watch: Watch,
     clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
     fault: dict[str, object],
     is_right: bool,
 ) -> None:
     """Whatever fails: no state, log line, output of a library or error in the chain holds it in any form."""
+    monkeypatch.setattr(capture, "REFUSED_PASSWORD_DELAY_S", 0.1)
     caplog.set_level(logging.DEBUG)
     known = Credentials(user=USER, password=PASSWORD if is_right else "another", scheme="basic")
     faults = Faults(**fault)  # type: ignore[arg-type]  # a table of keywords
