@@ -96,6 +96,10 @@ def serve(
     """Serve until SIGTERM; prints `listening HOST:PORT` once ready."""
     import asyncio
     import logging
+    import os
+
+    # gRPC reads it when it is imported. Otherwise each stranger's failed handshake is a line in the log.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
     from central_server.cores import usable_cores
     from central_server.detectors.detector import DetectorOptions

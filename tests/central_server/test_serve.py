@@ -133,6 +133,28 @@ async def test_tls_from_end_to_end(
     assert (await ask(call, 1)).outcome == OUTCOME_DETECTED
 
 
+async def test_strangers_at_the_tls_port_fill_no_log(
+    start_server: StartServer, open_channel: OpenChannel, tmp_path: Path
+) -> None:
+    """A handshake that fails is nothing to report each time."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "chain.pem"))
+    server = start_server(
+        "--detector=simulated:1", f"--tls-certificate={tmp_path}/chain.pem", f"--tls-key={tmp_path}/chain.pem"
+    )
+    host, port = server.address.split(":")
+    for _ in range(50):
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with contextlib.suppress(OSError):
+                stranger.recv(1000)
+
+    channel = open_channel(server.address, grpc.ssl_channel_credentials(authority.cert_pem.bytes()))
+    assert (await ask(detect_stream(channel), 1)).outcome == OUTCOME_DETECTED
+    assert len(server.errors) <= 1
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 async def test_a_server_with_nothing_to_do_ends_at_once(
     start_server: StartServer, how: signal.Signals
