@@ -138,6 +138,18 @@ async def test_twenty_thousand_clients_that_come_and_go_leave_nothing(start_serv
     await assert_nothing_is_left(server, files_before)
 
 
+async def test_calls_of_every_kind_are_bounded(start_server: StartServer) -> None:
+    """To watch is cheap, but not free: two calls for each stream allowed and 64 more, the rest is refused."""
+    server = start_server("--detector=simulated:0", "--max-streams=3")
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        watch: Any = channel.unary_stream("/camera_ai.Control/Watch")
+        watching = [watch(b"") for _ in range(200)]
+        await until(lambda: sum(call.done() for call in watching) >= 200 - 70, "the rest is refused")
+        refused = [await call.code() for call in watching if call.done()]
+
+    assert refused == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 130
+
+
 @pytest.mark.parametrize(
     "greeting",
     [
