@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from camera_ai import control_pb2, detection_pb2
+from google.protobuf.message import DecodeError
 
 from central_server.errors import BadMessageError
 from central_server.frame import Answer, EncodedImage, Frame, ImageFormat
@@ -76,7 +77,7 @@ def parse_request(data: bytes) -> Frame:
     """
     try:
         message = detection_pb2.DetectRequest.FromString(data)
-    except Exception as error:
+    except DecodeError as error:
         raise BadMessageError(f"found {len(data)} bytes that are no DetectRequest") from error
     image_format = FORMATS.get(message.format, ImageFormat.UNKNOWN)
     return Frame(
@@ -146,7 +147,7 @@ def parse_watch_request(data: bytes) -> WatchRequest:
     """
     try:
         message = control_pb2.WatchRequest.FromString(data)
-    except Exception as error:
+    except DecodeError as error:
         raise BadMessageError(f"found {len(data)} bytes that are no WatchRequest") from error
     if len(message.camera_ids) > MAX_CAMERAS_OF_AGENT:
         raise BadMessageError(

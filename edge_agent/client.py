@@ -92,7 +92,7 @@ class CameraStream:
                 reason = "the server ended the stream"
             except grpc.aio.AioRpcError as error:
                 reason = self._failed(channel, error)
-            except NoAnswerError as error:
+            except (NoAnswerError, wire.BadMessageError) as error:
                 reason = str(error)
                 self._connection.retire(channel, reason)
             finally:

@@ -134,6 +134,8 @@ class Connection:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 self.retire(channel, error.details() or "unavailable")
+        except wire.BadMessageError as error:
+            log.warning("the server's wishes cannot be read: %s", error)
 
     async def _close(self, channel: grpc.aio.Channel, grace_s: float) -> None:
         await channel.close(grace_s)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from camera_ai import control_pb2, detection_pb2
+from google.protobuf.message import DecodeError
 
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
@@ -15,6 +16,10 @@ WATCH = "/camera_ai.Control/Watch"
 
 # The most that an age or a maximum age can say on the wire.
 MAX_AGE_MS = 2**32 - 1
+
+
+class BadMessageError(Exception):
+    """The server sent what is no message of the contract."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,16 @@ def build_request(frame: Frame, age_ms: int, max_age_ms: int) -> bytes:
 
 
 def parse_response(data: bytes) -> Answer:
-    """Read a DetectResponse; an outcome of a later version reads as ``unknown``."""
-    message = detection_pb2.DetectResponse.FromString(data)
+    """Read a DetectResponse; an outcome of a later version reads as ``unknown``.
+
+    Raises:
+        BadMessageError: the bytes are none.
+
+    """
+    try:
+        message = detection_pb2.DetectResponse.FromString(data)
+    except DecodeError as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no DetectResponse") from error
     outcome = "unknown"
     if message.outcome in detection_pb2.Outcome.values():
         outcome = (
@@ -95,6 +108,14 @@ def build_watch_request(version: str, cameras: Iterable[str]) -> bytes:
 
 
 def parse_drain(data: bytes) -> str | None:
-    """Read a Wish: the reason if it is a drain, None for any other."""
-    wish = control_pb2.Wish.FromString(data)
+    """Read a Wish: the reason if it is a drain, None for any other.
+
+    Raises:
+        BadMessageError: the bytes are none.
+
+    """
+    try:
+        wish = control_pb2.Wish.FromString(data)
+    except DecodeError as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no Wish") from error
     return wish.drain.reason if wish.WhichOneof("wish") == "drain" else None

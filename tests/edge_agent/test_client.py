@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from camera_ai.detection_pb2 import DetectResponse
 
 from edge_agent import client, wire
 from edge_agent.client import CameraStream
@@ -18,6 +20,8 @@ from edge_agent.frame import Frame
 from edge_agent.result import Result
 
 DEADLINE_S = 15.0
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -172,37 +176,87 @@ async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
     assert all(status.startswith("not connected: ") and "refused" in status for status in door.statuses)
 
 
-async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) -> None:
-    """A silent server counts as dead after the patience; the frames in its hands are counted."""
-    monkeypatch.setattr(client, "ANSWER_PATIENCE_S", 0.2)
-    calls = []
-
-    async def silent(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        calls.append(context)
-        await context.send_initial_metadata((("camera-ai-window", "3"),))
-        async for _ in requests:
-            pass
-
+@contextlib.asynccontextmanager
+async def scripted_server(behave: Callable[..., object]) -> AsyncIterator[str]:
+    """Serve DetectStream with a behaviour that no real server has; gives the address."""
     service, method = wire.DETECT_STREAM.strip("/").split("/")
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
         (
             grpc.method_handlers_generic_handler(
-                service, {method: grpc.stream_stream_rpc_method_handler(silent)}
+                service, {method: grpc.stream_stream_rpc_method_handler(behave)}
             ),
         )
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    async with rig(f"127.0.0.1:{port}", max_age_ms=100).running() as door:
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
+async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) -> None:
+    """A silent server counts as dead after the patience; the frames in its hands are counted."""
+    monkeypatch.setattr(client, "ANSWER_PATIENCE_S", 0.2)
+    calls = []
+
+    async def silent(requests: AsyncIterator[bytes], context: Context) -> None:
+        calls.append(context)
+        await context.send_initial_metadata((("camera-ai-window", "3"),))
+        async for _ in requests:
+            pass
+
+    async with scripted_server(silent) as address, rig(address, max_age_ms=100).running() as door:
         for _ in range(5):
             door.offer()
             await asyncio.sleep(0.02)
         await until(lambda: len(calls) >= 2, "a second call")
-    await server.stop(0)
 
     assert door.stream.drops["unanswered"] >= 1
     assert any("no answer within" in status for status in door.statuses)
+
+
+async def test_a_server_that_talks_nonsense_is_tried_again_with_patience() -> None:
+    """Answers and facts that are none end the call, not the camera's stream; calls are paced."""
+    calls = []
+
+    async def nonsense(requests: AsyncIterator[bytes], context: Context) -> None:
+        calls.append(time.monotonic())
+        facts = (
+            ("camera-ai-window", "0"),
+            ("camera-ai-max-image-bytes", "-7"),
+            ("camera-ai-version", "?" * 500),
+        )
+        await context.send_initial_metadata(facts)
+        async for _ in requests:
+            await context.write(b"\xff\xff\xff")
+
+    async with scripted_server(nonsense) as address, rig(address).running() as door:
+        while len(calls) < 4:
+            door.offer()
+            await asyncio.sleep(0.02)
+
+    assert door.results == []
+    assert door.stream.drops["unanswered"] >= 3
+    assert min(later - earlier for earlier, later in itertools.pairwise(calls)) >= 0.1
+
+
+async def test_an_unasked_answer_is_counted_and_harms_nothing() -> None:
+    """An answer to a frame that was never sent, or a second one, is no result."""
+
+    async def twice(requests: AsyncIterator[bytes], context: Context) -> None:
+        await context.send_initial_metadata(())
+        async for _ in requests:
+            for frame_id in (1, 1, 10**15):
+                await context.write(DetectResponse(frame_id=frame_id).SerializeToString())
+
+    async with scripted_server(twice) as address, rig(address).running() as door:
+        door.offer()
+        await until(lambda: door.stream.drops["unasked answer"] == 2, "the unasked answers")
+
+    assert [result.answer.frame_id for result in door.results] == [1]
+    assert door.results[0].answer.outcome == "detected"
 
 
 @pytest.fixture
