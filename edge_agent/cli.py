@@ -126,6 +126,10 @@ def run(
     table: Annotated[bool, typer.Option("--table", help="Show a live table of the cameras.")] = False,
 ) -> None:
     """Capture the cameras and send their frames, until SIGTERM or Ctrl-C."""
+    import os
+
+    # The connection's state is told in words of our own; gRPC's are for its developers.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     from edge_agent import runner
 
     settings: Settings = context.obj
