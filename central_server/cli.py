@@ -17,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+# What the extra "server" installs.
+EXTRA = frozenset({"cv2", "grpc_health", "onnxruntime", "simplejpeg"})
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -150,6 +152,10 @@ def main() -> None:
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except ServerError as error:
         _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        _fail(f"{error.name} is not installed: pip install 'camera-ai[server]'", 1)
     except typer.TyperException as error:
         _fail(f"{error.format_message().rstrip('.')}; see {PROGRAM} --help", error.exit_code)
 

@@ -159,10 +159,10 @@ def channel_options(options: ServeOptions) -> list[tuple[str, int]]:
 
 
 async def serve(options: ServeOptions) -> None:
-    """Run until SIGTERM or SIGINT, then drain. Prints `listening HOST:PORT` once ready."""
+    """Run until SIGTERM, SIGINT or SIGHUP, then drain. Prints `listening HOST:PORT` once ready."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     server = Server(options)
     address = await server.start()

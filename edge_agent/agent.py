@@ -44,6 +44,11 @@ class CameraRunner:
         self._capture.start()
         self._task = asyncio.create_task(self._stream.run(), name=f"stream-{self.camera.name}")
 
+    @property
+    def dropped(self) -> int:
+        """How many frames were not sent or not answered."""
+        return self._stream.drops.total()
+
     async def stop(self) -> None:
         """End both; a library call that hangs is left to its timeout."""
         if self._task is not None:
@@ -92,17 +97,20 @@ class Agent:
     ) -> None:
         self._cameras: dict[str, CameraRunner] = {}
         self._on_result = on_result
-        self._connection = Connection(server, self._cameras.keys, on_server_status)
+        self._connection = Connection(server, lambda: self._cameras, on_server_status)
 
     @property
     def cameras(self) -> list[str]:
         """Names, in the configuration's order."""
         return list(self._cameras)
 
-    def status_of(self, name: str) -> CameraStatus | None:
-        """Give a camera's status; None for one that does not run."""
+    def watch(self, name: str) -> tuple[CameraStatus | None, int]:
+        """Give a camera's status, and how many of its frames were not sent or not answered.
+
+        The status is None for one that does not run.
+        """
         runner = self._cameras.get(name)
-        return runner.status if runner else None
+        return (runner.status, runner.dropped) if runner else (None, 0)
 
     async def apply(self, config: AgentConfig, password_of: Callable[[str], str | None]) -> None:
         """Run exactly the enabled cameras of a configuration; those that are as before are not touched."""
@@ -118,6 +126,7 @@ class Agent:
                 runner = CameraRunner(camera, password_of(name), self._connection, self._on_result)
                 self._cameras[name] = runner
                 runner.start()
+        self._cameras = {name: self._cameras[name] for name in wanted}
 
     async def stop(self) -> None:
         """Stop every camera, then the connection."""

@@ -17,6 +17,8 @@ from edge_agent.errors import AgentError, UsageError
 
 PROGRAM = "edge-agent"
 INTERRUPTED = 130
+# What the extra "edge" installs.
+EXTRA = frozenset({"av", "rich", "simplejpeg", "tomlkit"})
 
 app = typer.Typer(
     help="Capture this gateway's cameras and have their frames looked at by the central server.",
@@ -33,6 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AgentError as error:
         _complain(str(error))
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        _complain(f"{error.name} is not installed: pip install 'camera-ai[edge]'")
+        return 1
     except typer.TyperException as error:
         _complain(error.format_message())
         context: typer.Context | None = getattr(error, "ctx", None)
@@ -51,7 +58,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(version("camera-ai"))
+        typer.echo(f"{PROGRAM} {version('camera-ai')}")
         raise typer.Exit
 
 

@@ -72,6 +72,7 @@ class CameraStream:
         self._backoff = Backoff()
         self.drops: Counter[str] = Counter()
         self.refusal = ""
+        self._ended_because = ""
 
     def offer(self, frame: Frame) -> None:
         """Take the camera's latest frame; it is sent as soon as the window has room."""
@@ -98,7 +99,9 @@ class CameraStream:
             finally:
                 call.cancel()
                 self.drops["unanswered"] += self._window.lose()
-            log.info("camera %s: stream ended: %s", self._camera.name, reason)
+            if reason != self._ended_because:
+                log.info("camera %s: stream ended: %s", self._camera.name, reason)
+            self._ended_because = reason
             await asyncio.sleep(self._backoff.next_delay_s())
 
     def _failed(self, channel: grpc.aio.Channel, error: grpc.aio.AioRpcError) -> str:
@@ -160,6 +163,7 @@ class CameraStream:
                 continue
             self._changed.set()
             self._backoff.healthy()
+            self._ended_because = ""
             self._connection.healthy()
             self._refused("")
             latency_ms = (time.monotonic() - sent.captured_s) * 1e3

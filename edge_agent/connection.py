@@ -60,6 +60,7 @@ class Connection:
         self._cameras = cameras
         self._on_status = on_status
         self._backoff = Backoff()
+        self._told = ""
         self._lock = asyncio.Lock()
         self._channel: grpc.aio.Channel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,7 +147,9 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
     def _tell(self, status: str) -> None:
-        log.info("server %s %s", self._server.address, status)
+        if status != self._told:
+            log.info("server %s %s", self._server.address, status)
+        self._told = status
         self._on_status(status)
 
 

@@ -4,7 +4,9 @@ import contextlib
 import json
 import logging
 import logging.handlers
+import os
 import queue
+import signal
 import sys
 import threading
 from datetime import UTC, datetime
@@ -88,12 +90,14 @@ class ResultWriter:
             self.dropped += 1
 
     def close(self) -> None:
-        """Write what waits, within two seconds, and close."""
+        """Write what waits, within two seconds, close, and say what was dropped."""
         try:
             self._waiting.put(None, timeout=CLOSE_TIMEOUT_S)
         except queue.Full:
             return
         self._thread.join(CLOSE_TIMEOUT_S)
+        if self.dropped:
+            log.warning("%d results were not written", self.dropped)
 
     def _run(self) -> None:
         while (result := self._waiting.get()) is not None:
@@ -106,21 +110,24 @@ class ResultWriter:
         self.dropped += 1
         if not self._failing:
             log.error("results cannot be written: %s", self._handler.failure)
+            if isinstance(self._handler.failure, BrokenPipeError):
+                # Nobody will ever read a result again: end as other programs in a pipe do.
+                os.kill(os.getpid(), signal.SIGTERM)
         return True
 
 
 class _RaisingHandler(logging.StreamHandler[TextIO]):
     """A log handler that reports failure instead of printing a traceback."""
 
-    failure = ""
+    failure: BaseException | None = None
 
     def emit_or_fail(self, record: logging.LogRecord) -> bool:
-        self.failure = ""
+        self.failure = None
         self.emit(record)
-        return not self.failure
+        return self.failure is None
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's name
-        self.failure = str(sys.exc_info()[1])
+        self.failure = sys.exc_info()[1]
 
 
 class _FileHandler(_RaisingHandler, logging.handlers.RotatingFileHandler):

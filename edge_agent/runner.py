@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edge_agent.agent import Agent
 from edge_agent.config import AgentConfig, ServerConfig
@@ -17,6 +18,9 @@ from edge_agent.config.secrets import Secrets
 from edge_agent.errors import AgentError
 from edge_agent.result import Result
 from edge_agent.results import ResultWriter
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,7 @@ def run(config_path: Path, results: str | None, table: bool) -> int:
     """
     config, secrets = load_to_run(config_path)
     assert config.server is not None, "load_to_run demands one"  # noqa: S101
+    _write_times_into_the_log()
     with contextlib.ExitStack() as outputs:
         writer = outputs.enter_context(ResultWriter(results)) if results else None
         view = _View(config.server, outputs) if table else None
@@ -59,15 +64,21 @@ class _View:
     """The live table, and the log moved above it."""
 
     def __init__(self, server: ServerConfig, outputs: contextlib.ExitStack) -> None:
-        from rich.logging import RichHandler
-
         from edge_agent.table import LiveTable
 
         self.table = LiveTable(server.address)
         outputs.enter_context(self.table)
         root = logging.getLogger()
-        handlers, root.handlers = root.handlers, [RichHandler(console=self.table.console, show_path=False)]
+        handlers, root.handlers = root.handlers, [_rich_handler(self.table.console)]
         outputs.callback(setattr, root, "handlers", handlers)
+
+
+def _rich_handler(console: "Console") -> logging.Handler:
+    from rich.logging import RichHandler
+
+    handler = RichHandler(console=console, show_path=False, log_time_format="%Y-%m-%d %H:%M:%S")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    return handler
 
 
 class _Run:
@@ -90,7 +101,7 @@ class _Run:
             loop.add_signal_handler(number, self._stopping.set)
         agent = Agent(self._server, self._on_result, self._tell_server_status)
         if self._view is not None:
-            self._view.table.status_of = agent.status_of
+            self._view.table.watch = agent.watch
         try:
             await self._apply(agent, config, secrets)
             while not self._stopping.is_set():
@@ -110,7 +121,7 @@ class _Run:
     async def _reload(self, agent: Agent) -> None:
         """Go over to the file's present state; a file that cannot be used changes nothing."""
         try:
-            config, secrets = load_to_run(self._config_path)
+            config, secrets = load_to_run(self._config_path, may_be_empty=True)
         except AgentError as error:
             log.error("the configuration stays as it was: %s", error)  # noqa: TRY400 - a person's mistake
             return
@@ -127,6 +138,13 @@ class _Run:
     def _tell_server_status(self, status: str) -> None:
         if self._view is not None:
             self._view.table.server_status = status
+
+
+def _write_times_into_the_log() -> None:
+    """Give the log times and levels, but for the journal, which has its own."""
+    if "JOURNAL_STREAM" not in os.environ:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
 
 def _leave_hung_threads() -> None:

@@ -13,6 +13,8 @@ from edge_agent.state import CameraStatus
 
 # Rates, latencies and what is seen are of this long a while.
 SPAN_S = 5.0
+COLUMNS = ("camera", "state", "fps", "p50", "p99", "dropped", "sees")
+FIGURES = ("fps", "p50", "p99", "dropped")
 
 
 class CameraRow:
@@ -56,7 +58,7 @@ class LiveTable:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self.status_of: Callable[[str], CameraStatus | None] = lambda _: None
+        self.watch: Callable[[str], tuple[CameraStatus | None, int]] = lambda _: (None, 0)
         self._rows: dict[str, CameraRow] = {}
         self.server_status = "connecting"
         # Lines on stderr, as the log: standard output may carry results.
@@ -85,8 +87,11 @@ class LiveTable:
 
     def _draw(self) -> Table:
         table = Table(title=f"server {self._server}: {self.server_status}", title_justify="left")
-        for heading in ("camera", "state", "fps", "latency p50", "p99", "sees"):
-            table.add_column(heading, justify="right" if heading in ("fps", "latency p50", "p99") else "left")
+        for heading in COLUMNS:
+            # One line a camera, whatever its trouble has to say: the log has it in full.
+            table.add_column(heading, justify="right" if heading in FIGURES else "left", no_wrap=True)
         for name, row in self._rows.items():
-            table.add_row(name, str(self.status_of(name) or "starting"), *row.cells())
+            status, dropped = self.watch(name)
+            fps, p50, p99, seen = row.cells()
+            table.add_row(name, str(status or "starting"), fps, p50, p99, str(dropped), seen)
         return table

@@ -23,6 +23,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--duration", type=float, default=0, help="seconds; 0 until Ctrl-C")
     duration_s = parser.parse_args().duration
+    if not 0 <= duration_s < float("inf"):
+        parser.error(f"DURATION: found {duration_s:g}, expected seconds, 0 or more")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A closed terminal ends the demo as Ctrl-C does, and with it all that it has started.
+        signal.signal(number, signal.default_int_handler)
+    try:
+        return demo(duration_s)
+    except KeyboardInterrupt:
+        return 130
+
+
+def demo(duration_s: float) -> int:
+    """Start everything, watch, sum up; whatever ends it, nothing is left running."""
     shutil.rmtree(RUN, ignore_errors=True)
     RUN.mkdir()
     results = RUN / "results.jsonl"
@@ -55,6 +68,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
@@ -69,24 +83,22 @@ def wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
 
 def agent(*arguments: str) -> None:
     """Run a command of the agent as a person would, and show it."""
-    print("$ edge-agent", *arguments, flush=True)
-    subprocess.run([BIN / "edge-agent", "--config", RUN / "agent.toml", *arguments], check=True)
+    command = ["edge-agent", "--config", str(RUN / "agent.toml"), *arguments]
+    print("$", *command, flush=True)
+    subprocess.run([BIN / command[0], *command[1:]], check=True)
 
 
 def run_agent(results: Path, duration_s: float) -> None:
     """Run the agent with its table until Ctrl-C or the time is over."""
-    config = RUN / "agent.toml"
-    process = subprocess.Popen(
-        [BIN / "edge-agent", "--config", config, "run", "--table", "--results", results]
-    )
+    command = ["--config", RUN / "agent.toml", "run", "--table", "--results", results]
+    process = subprocess.Popen([BIN / "edge-agent", *command], start_new_session=True)
     try:
         process.wait(duration_s or None)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        pass  # the terminal has told the agent, too
-    with contextlib.suppress(KeyboardInterrupt):
-        process.wait(END_TIMEOUT_S)
+        print(f"the agent ended by itself with exit code {process.returncode}", file=sys.stderr)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    finally:
+        stop(process)
 
 
 def summary(results: Path) -> int:

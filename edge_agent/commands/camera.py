@@ -61,7 +61,10 @@ MaxAgeMs = Annotated[
 Loop = Annotated[bool | None, typer.Option("--loop/--no-loop", help="Play a file again when it ends.")]
 ConnectTimeoutS = Annotated[
     float | None,
-    typer.Option("--connect-timeout-s", help="The longest a connection may take; 5 where not set."),
+    typer.Option(
+        "--connect-timeout-s",
+        help="The longest for TCP connect and for the handshake; 5 where not set.",
+    ),
 ]
 ReadTimeoutS = Annotated[
     float | None,

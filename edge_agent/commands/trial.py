@@ -131,12 +131,14 @@ def _listen_address(text: str, *, insecure: bool) -> tuple[str, int]:
     from edge_agent.config.address import is_loopback, split_host_port
 
     host, colon, port = text.rpartition(":")
+    if not colon:
+        raise UsageError("--listen: the port is missing; expected HOST:PORT")
     try:
         # Port 0, for a free one, is no port that a URL may have.
         host, _ = split_host_port(host)
     except ValueError as error:
         raise UsageError(f"--listen: {error}; expected HOST:PORT") from None
-    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
         raise UsageError("--listen: the port is not a number from 0 to 65535; expected HOST:PORT")
     if not is_loopback(host) and not insecure:
         raise UsageError(f"--listen: {host} is not loopback: give --insecure to serve beyond this machine")

@@ -26,6 +26,8 @@ def split_host_port(text: str) -> tuple[str, int | None]:
         port = tail[1:] if tail else None
     else:
         host, colon, after = text.partition(":")
+        if "/" in text:
+            raise ValueError("it is not a URL")
         if ":" in after:
             raise ValueError("an IPv6 host stands in brackets, like [::1]:554")
         port = after if colon else None

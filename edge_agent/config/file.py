@@ -53,13 +53,16 @@ def load_camera(path: Path, name: str) -> tuple[CameraConfig, str | None]:
     return cameras[name], Secrets.load(path).password(name)
 
 
-def load_to_run(path: Path) -> tuple[AgentConfig, Secrets]:
-    """Read what `run` needs, with a server and at least one camera; ConfigError says how to begin."""
+def load_to_run(path: Path, *, may_be_empty: bool = False) -> tuple[AgentConfig, Secrets]:
+    """Read what `run` needs, with a server and at least one camera; ConfigError says how to begin.
+
+    An agent that runs already may be left without a camera: `may_be_empty`.
+    """
     config = load(path)
     if config.server is None:
         missing = "no configuration here" if not path.exists() else "no central server is set"
         raise ConfigError(f"{path}: {missing}; begin with `edge-agent set-server HOST:PORT`")
-    if not config.cameras:
+    if not config.cameras and not may_be_empty:
         raise ConfigError(f"{path}: no camera yet; add one with `edge-agent add-camera NAME URL`")
     return config, Secrets.load(path)
 

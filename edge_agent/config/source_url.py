@@ -120,7 +120,7 @@ def _parse_network(scheme: str, rest: str, *, credentials: bool) -> Source:
     end = AUTHORITY_END.search(after)
     authority = after[: end.start()] if end else after
     if "@" in authority:
-        raise ValueError("the URL holds a user or password, which belong elsewhere")
+        raise ValueError("the URL holds a user or password: they stand apart, the password in its own file")
     if not authority or authority.startswith(":"):
         raise ValueError(f"URL without host: {form}")
     try:

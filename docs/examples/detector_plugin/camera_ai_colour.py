@@ -23,7 +23,7 @@ class Colour:
     """Finds patches of pixels near one colour; the score is the part of its box that a patch fills."""
 
     labels = ("patch",)
-    # Any size will do. A size is named so that frames are decoded, and agents send no more than this.
+    # Any size will do. A size is named so that frames are decoded.
     input_wh = (640, 480)
 
     def __init__(self, rgb: tuple[int, int, int]) -> None:
