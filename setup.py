@@ -112,8 +112,8 @@ setup(
     package_data={
         "camera_ai": ["*.proto", "py.typed"],
         "cython_ext": ["*.pyi", "*.pxd", "py.typed"],
-        "edge_agent": ["media/*", "py.typed"],
-        "central_server": ["models/*", "py.typed"],
+        "edge_agent": ["media/walkers.mp4", "py.typed"],
+        "central_server": ["models/LICENSE", "models/ssdlite_mobilenet_v2_coco.*", "py.typed"],
     },
     ext_modules=kernels(),
     cmdclass={"build": Build, "build_proto": BuildProto},

@@ -18,8 +18,8 @@ def measure(*, quick: bool) -> Report:
         f"walkers.mp4, {FRAMES} frames at {FPS} fps, through GStreamer's RTSP server",
         ("detector", "what", "figure"),
         notes=[
-            "latency: from capture, told by presentation time and the arrival of packets, to the answer at the "
-            "agent; camera, agent and server share the machine",
+            "latency: from capture, told by presentation time and the arrival of packets, to the answer at "
+            "the agent; camera, agent and server share the machine",
             f"frames are numbered by the agent from the first that it has decoded: the share is of {FRAMES}",
         ],
     )

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 
 from edge_agent.capture.capture import Capture
 from edge_agent.client import CameraStream
@@ -16,6 +17,7 @@ from edge_agent.state import CameraState, CameraStatus
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 2.0
+STOP_POLL_S = 0.02
 
 
 class CameraRunner:
@@ -49,17 +51,20 @@ class CameraRunner:
         """How many frames were not sent or not answered."""
         return self._stream.drops.total()
 
-    async def stop(self) -> None:
-        """End both; a library call that hangs is left to its timeout."""
+    def stop_soon(self) -> None:
+        """Tell both to end; nothing is delivered any more."""
+        self._capture.stop(0.0)
         if self._task is not None:
             self._task.cancel()
+
+    async def ended(self, deadline_s: float) -> None:
+        """Wait for both to end; a library call that hangs beyond the deadline is left to its own timeout."""
+        if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.to_thread(self._capture.stop, STOP_TIMEOUT_S)
-        log.info(
-            "camera %s: stopped; not sent or not answered: %s",
-            self.camera.name,
-            _in_words(self._stream.drops),
-        )
+        while not self._capture.stop(0.0) and time.monotonic() < deadline_s:  # noqa: ASYNC110 - it is a thread
+            await asyncio.sleep(STOP_POLL_S)
+        drops = _in_words(self._stream.drops)
+        log.info("camera %s: stopped; not sent or not answered: %s", self.camera.name, drops)
 
     # The capture thread calls these two; everything else happens in the event loop.
 
@@ -116,22 +121,31 @@ class Agent:
         """Run exactly the enabled cameras of a configuration; those that are as before are not touched."""
         wanted = {name: camera for name, camera in config.cameras.items() if camera.enabled}
         gone = [
-            name
-            for name, runner in self._cameras.items()
+            self._cameras.pop(name)
+            for name, runner in list(self._cameras.items())
             if wanted.get(name) != runner.camera or password_of(name) != runner.password
         ]
-        await asyncio.gather(*(self._cameras.pop(name).stop() for name in gone))
+        for runner in gone:
+            runner.stop_soon()
         for name, camera in wanted.items():
             if name not in self._cameras:
                 runner = CameraRunner(camera, password_of(name), self._connection, self._on_result)
                 self._cameras[name] = runner
                 runner.start()
         self._cameras = {name: self._cameras[name] for name in wanted}
+        await _all_ended(gone)
 
     async def stop(self) -> None:
         """Stop every camera, then the connection."""
-        await asyncio.gather(*(runner.stop() for runner in self._cameras.values()))
+        for runner in self._cameras.values():
+            runner.stop_soon()
+        await _all_ended(self._cameras.values())
         await self._connection.close()
+
+
+async def _all_ended(runners: Iterable[CameraRunner]) -> None:
+    deadline_s = time.monotonic() + STOP_TIMEOUT_S
+    await asyncio.gather(*(runner.ended(deadline_s) for runner in runners))
 
 
 def _in_words(drops: Mapping[str, int]) -> str:

@@ -144,12 +144,12 @@ def run(
 
 
 def _pem_file(path: Path) -> Path:
+    from edge_agent.config.authorities import read_authorities
+
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--ca: {path}: {error.strerror}") from None
-    if b"-----BEGIN CERTIFICATE-----" not in content:
-        raise UsageError(f"--ca: {path}: found no certificate, expected a PEM file")
+        read_authorities(path)
+    except ValueError as error:
+        raise UsageError(f"--ca: {error}") from None
     return path.absolute()
 
 

@@ -12,6 +12,7 @@ from edge_agent import wire
 from edge_agent.backoff import Backoff
 from edge_agent.config import CameraConfig
 from edge_agent.connection import Connection
+from edge_agent.errors import one_line
 from edge_agent.frame import Frame
 from edge_agent.result import Result
 from edge_agent.window import Window
@@ -84,28 +85,40 @@ class CameraStream:
         self._changed.set()
 
     async def run(self) -> None:
-        """Stream until cancelled."""
+        """Stream until cancelled; nothing else ends it."""
         while True:
-            channel = await self._connection.channel()
-            call: Call = channel.stream_stream(wire.DETECT_STREAM)(metadata=wire.build_wanted(self._camera))
-            try:
-                await self._stream(call)
-                reason = "the server ended the stream"
-            except grpc.aio.AioRpcError as error:
-                reason = self._failed(channel, error)
-            except (NoAnswerError, wire.BadMessageError) as error:
-                reason = str(error)
-                self._connection.retire(channel, reason)
-            finally:
-                call.cancel()
-                self.drops["unanswered"] += self._window.lose()
+            reason = await self._one_call()
             if reason != self._ended_because:
                 log.info("camera %s: stream ended: %s", self._camera.name, reason)
             self._ended_because = reason
             await asyncio.sleep(self._backoff.next_delay_s())
 
+    async def _one_call(self) -> str:
+        """Stream over one call until it ends; gives back why it did."""
+        channel = await self._connection.channel()
+        call: Call = channel.stream_stream(wire.DETECT_STREAM)(metadata=wire.build_wanted(self._camera))
+        try:
+            await self._stream(call)
+        except grpc.aio.AioRpcError as error:
+            return self._failed(channel, error)
+        except (NoAnswerError, wire.BadMessageError) as error:
+            # Of this call alone: others over the channel may be well, and keepalive watches the channel.
+            return str(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return "its channel was closed"
+        except Exception as error:  # a fault of ours in one camera's stream is not to end it for good
+            log.exception("camera %s: its stream failed", self._camera.name)
+            return f"internal error: {type(error).__name__}"
+        finally:
+            call.cancel()
+            self.drops["unanswered"] += self._window.lose()
+        return "the server ended the stream"
+
     def _failed(self, channel: grpc.aio.Channel, error: grpc.aio.AioRpcError) -> str:
-        reason = error.details() or error.code().name
+        reason = one_line(error.details() or error.code().name)
         if error.code() in REFUSALS:
             self._refused(reason)
         elif error.code() is grpc.StatusCode.UNAVAILABLE:
@@ -151,7 +164,7 @@ class CameraStream:
                 continue
             try:
                 await call.write(wire.build_request(frame, age_ms, self._camera.max_age_ms))
-            except asyncio.InvalidStateError:
+            except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
                 return
 
     async def _read(self, call: Call) -> None:

@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import version
+from pathlib import Path
 
 import grpc
 
 from edge_agent import wire
 from edge_agent.backoff import Backoff
 from edge_agent.config import ServerConfig
-from edge_agent.errors import ConfigError
+from edge_agent.config.authorities import read_authorities
+from edge_agent.errors import ConfigError, one_line
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +45,9 @@ def credentials(server: ServerConfig) -> grpc.ChannelCredentials | None:
     if server.ca is None:
         return grpc.ssl_channel_credentials() if server.tls else None
     try:
-        with open(server.ca, "rb") as file:  # noqa: PTH123 - opened once, as bytes
-            return grpc.ssl_channel_credentials(file.read())
-    except OSError as error:
-        raise ConfigError(f"server.ca: {server.ca} cannot be read: {error.strerror}") from error
+        return grpc.ssl_channel_credentials(read_authorities(Path(server.ca)))
+    except ValueError as error:
+        raise ConfigError(f"server.ca: {error}") from None
 
 
 class Connection:
@@ -122,7 +123,7 @@ class Connection:
         """Ask by a call, for a channel's state alone carries no reason."""
         call = _watch_method(channel)(b"", timeout=1.0)
         status = await call.code()
-        return (await call.details()) or status.name
+        return one_line((await call.details()) or status.name)
 
     async def _watch(self, channel: grpc.aio.Channel) -> None:
         """Listen to the server's wishes; a server without them is well, too."""
@@ -131,10 +132,10 @@ class Connection:
             async for wish in _watch_method(channel)(request):
                 reason = wire.parse_drain(wish)
                 if reason is not None:
-                    self.retire(channel, f"the server drains: {reason}")
+                    self.retire(channel, f"the server drains: {one_line(reason)}")
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
-                self.retire(channel, error.details() or "unavailable")
+                self.retire(channel, one_line(error.details() or "unavailable"))
         except wire.BadMessageError as error:
             log.warning("the server's wishes cannot be read: %s", error)
 

@@ -9,6 +9,14 @@ AgentError             the root: the command line prints it as `edge-agent: TEXT
 No text of these ever carries a password. An import that is refused has one line of text for each bad row.
 """
 
+LONGEST_LINE = 300
+
+
+def one_line(text: str) -> str:
+    """Make text from outside fit for a line of the log: bounded, no control characters."""
+    seen = "".join(c if c.isprintable() else " " for c in text[: 4 * LONGEST_LINE])
+    return " ".join(seen.split())[:LONGEST_LINE]
+
 
 class AgentError(Exception):
     """An expected failure; its text is one line that names what was found, where, and what was expected."""

@@ -50,7 +50,7 @@ def to_json(result: Result) -> str:
     }
     if answer.detail:
         record["detail"] = answer.detail
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class ResultWriter:

@@ -42,6 +42,8 @@ def run(config_path: Path, results: str | None, table: bool) -> int:
         AgentError: the configuration, or the results' file, cannot be used.
 
     """
+    # Until the event loop takes it over: the file is about to be read anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     config, secrets = load_to_run(config_path)
     assert config.server is not None, "load_to_run demands one"  # noqa: S101
     _write_times_into_the_log()
@@ -121,7 +123,8 @@ class _Run:
     async def _reload(self, agent: Agent) -> None:
         """Go over to the file's present state; a file that cannot be used changes nothing."""
         try:
-            config, secrets = load_to_run(self._config_path, may_be_empty=True)
+            # In a thread: a file on a mount that hangs is not to stop every camera.
+            config, secrets = await asyncio.to_thread(load_to_run, self._config_path, may_be_empty=True)
         except AgentError as error:
             log.error("the configuration stays as it was: %s", error)  # noqa: TRY400 - a person's mistake
             return

@@ -1,5 +1,6 @@
 """The only module of the agent that touches protobuf messages and call metadata."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from camera_ai import control_pb2, detection_pb2
 from google.protobuf.message import DecodeError
 
 from edge_agent.config import CameraConfig
+from edge_agent.errors import one_line
 from edge_agent.frame import Frame
 from edge_agent.result import Answer, Object
 
@@ -76,7 +78,7 @@ def parse_response(data: bytes) -> Answer:
     """Read a DetectResponse; an outcome of a later version reads as ``unknown``.
 
     Raises:
-        BadMessageError: the bytes are none.
+        BadMessageError: the bytes are none, or hold figures that are none.
 
     """
     try:
@@ -88,6 +90,9 @@ def parse_response(data: bytes) -> Answer:
         outcome = (
             detection_pb2.Outcome.Name(message.outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
         )
+    figures = [message.queue_ms, message.work_ms, *(item.confidence for item in message.objects)]
+    if not all(map(math.isfinite, figures)):
+        raise BadMessageError("found a score or a time that is no number")
     return Answer(
         frame_id=message.frame_id,
         # A server of the four published messages says nothing of the outcome: it has looked at the frame.
@@ -96,7 +101,7 @@ def parse_response(data: bytes) -> Answer:
             Object(item.label, item.confidence, item.bbox.x, item.bbox.y, item.bbox.width, item.bbox.height)
             for item in message.objects
         ),
-        detail=message.detail,
+        detail=one_line(message.detail),
         queue_ms=message.queue_ms,
         work_ms=message.work_ms,
     )

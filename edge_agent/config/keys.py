@@ -36,6 +36,9 @@ def _accept_address(value: object) -> str:
     return check_server_address(value)
 
 
+# They travel in the metadata of a call, of which gRPC takes 8 kB.
+MOST_LABEL_BYTES = 4096
+
 CAMERA_RULES: Mapping[str, Rule] = {
     "url": Rule("text: a URL, or the path of a device or file", _accept_url, str, secret=True),
     "user": text("a user", longest=256),
@@ -43,7 +46,7 @@ CAMERA_RULES: Mapping[str, Rule] = {
     "max_width": whole(16, 16384),
     "jpeg_quality": whole(1, 100),
     "transport": choice("tcp", "udp"),
-    "labels": words("labels", longest=64, most=1000),
+    "labels": words("labels", longest=64, most_bytes=MOST_LABEL_BYTES),
     "min_score": number(0, 1),
     "max_age_ms": whole(10, 60_000),
     "loop": flag(),

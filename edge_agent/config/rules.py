@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 LONGEST_SHOWN = 40
 MOST_SHOWN = 20
@@ -136,19 +137,26 @@ def text(what: str, longest: int) -> Rule:
     return Rule(f"{what}: 1 to {longest} characters, no control characters", accept, str)
 
 
-def words(what: str, longest: int, most: int) -> Rule:
-    """Allow an array of texts; a table's cell parts them by semicolons."""
+def words(what: str, longest: int, most_bytes: int) -> Rule:
+    """Allow an array of texts, bounded as sent; a table's cell parts them by semicolons."""
     each = text(what, longest)
 
     def accept(value: object) -> tuple[object, ...]:
-        if not isinstance(value, list | tuple) or len(value) > most:
+        if not isinstance(value, list | tuple):
+            raise TypeError
+        accepted = tuple(each.accept(word) for word in value)
+        if sum(len(quote(str(word))) + 1 for word in accepted) > most_bytes:
             raise ValueError
-        return tuple(each.accept(word) for word in value)
+        return accepted
 
     def read(cell: str) -> list[str]:
         return [word.strip() for word in cell.split(";") if word.strip()]
 
-    return Rule(f"an array of at most {most} {what}, each of 1 to {longest} characters", accept, read)
+    return Rule(
+        f"an array of {what}, each of 1 to {longest} characters, {most_bytes} bytes as sent",
+        accept,
+        read,
+    )
 
 
 def has_control_character(value: str) -> bool:

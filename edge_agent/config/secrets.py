@@ -1,6 +1,7 @@
 """The cameras' passwords, in a file of their own beside the configuration, for its owner's eyes only."""
 
 import logging
+import os
 import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -79,7 +80,8 @@ class Secrets:
 
 
 def secrets_path(config_path: Path) -> Path:
-    """Name the secrets file of a configuration: agent.secrets.toml beside agent.toml."""
+    """Name the secrets file of a configuration: agent.secrets.toml beside agent.toml, where links lead."""
+    config_path = Path(os.path.realpath(config_path))
     return config_path.with_name(f"{config_path.stem}.secrets.toml")
 
 

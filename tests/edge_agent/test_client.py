@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
 import pytest
 import trustme
-from camera_ai.detection_pb2 import DetectResponse
+from camera_ai.control_pb2 import Drain, Wish
+from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 
-from edge_agent import client, wire
+from edge_agent import client, connection, wire
 from edge_agent.client import CameraStream
 from edge_agent.config import CameraConfig, ServerConfig
 from edge_agent.connection import Connection
@@ -35,13 +37,15 @@ async def until(condition: Callable[[], object], what: str) -> None:
 class Rig:
     """A camera's stream with everything it reports."""
 
-    def __init__(self, server: ServerConfig, camera: CameraConfig) -> None:
+    def __init__(self, server: ServerConfig, camera: CameraConfig, beside: "Rig | None" = None) -> None:
+        self.server = server
         self.results: list[Result] = []
         self.refusals: list[str] = []
         self.limits: list[int] = []
         self.statuses: list[str] = []
         self.camera = camera
-        self.connection = Connection(server, lambda: [camera.name], self.statuses.append)
+        shared = beside.connection if beside else None
+        self.connection = shared or Connection(server, lambda: [camera.name], self.statuses.append)
         self.stream = CameraStream(
             camera, self.connection, self.results.append, self.refusals.append, self.limits.append
         )
@@ -177,17 +181,18 @@ async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
 
 
 @contextlib.asynccontextmanager
-async def scripted_server(behave: Callable[..., object]) -> AsyncIterator[str]:
-    """Serve DetectStream with a behaviour that no real server has; gives the address."""
-    service, method = wire.DETECT_STREAM.strip("/").split("/")
+async def scripted_server(
+    detect_stream: Callable[..., object], watch: Callable[..., object] | None = None
+) -> AsyncIterator[str]:
+    """Serve DetectStream, and Watch if given, with behaviour that no real server has; gives the address."""
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler(
-                service, {method: grpc.stream_stream_rpc_method_handler(behave)}
-            ),
-        )
-    )
+    handlers = [(wire.DETECT_STREAM, grpc.stream_stream_rpc_method_handler(detect_stream))]
+    if watch is not None:
+        handlers.append((wire.WATCH, grpc.unary_stream_rpc_method_handler(watch)))
+    for path, handler in handlers:
+        service, method = path.strip("/").split("/")
+        generic = grpc.method_handlers_generic_handler(service, {method: handler})
+        server.add_generic_rpc_handlers((generic,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -196,7 +201,7 @@ async def scripted_server(behave: Callable[..., object]) -> AsyncIterator[str]:
         await server.stop(0)
 
 
-async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) -> None:
+async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch, caplog) -> None:
     """A silent server counts as dead after the patience; the frames in its hands are counted."""
     monkeypatch.setattr(client, "ANSWER_PATIENCE_S", 0.2)
     calls = []
@@ -207,6 +212,7 @@ async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) 
         async for _ in requests:
             pass
 
+    caplog.set_level("INFO")
     async with scripted_server(silent) as address, rig(address, max_age_ms=100).running() as door:
         for _ in range(5):
             door.offer()
@@ -214,7 +220,7 @@ async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch) 
         await until(lambda: len(calls) >= 2, "a second call")
 
     assert door.stream.drops["unanswered"] >= 1
-    assert any("no answer within" in status for status in door.statuses)
+    assert "camera door: stream ended: no answer within 0.3 s" in caplog.text
 
 
 async def test_a_server_that_talks_nonsense_is_tried_again_with_patience() -> None:
@@ -257,6 +263,75 @@ async def test_an_unasked_answer_is_counted_and_harms_nothing() -> None:
 
     assert [result.answer.frame_id for result in door.results] == [1]
     assert door.results[0].answer.outcome == "detected"
+
+
+async def test_one_streams_trouble_is_not_the_others(monkeypatch) -> None:
+    """A camera that the server does not answer tries again and again; the camera beside it never notices."""
+    monkeypatch.setattr(client, "ANSWER_PATIENCE_S", 0.2)
+    calls: Counter[str] = Counter()
+
+    async def partial(requests: AsyncIterator[bytes], context: Context) -> None:
+        await context.send_initial_metadata(())
+        async for data in requests:
+            request = DetectRequest.FromString(data)
+            calls[request.camera_id] += 1
+            if request.camera_id == "door":
+                await context.write(DetectResponse(frame_id=request.frame_id).SerializeToString())
+
+    async with scripted_server(partial) as address:
+        door = rig(address, "door", max_age_ms=100)
+        yard = Rig(door.server, CameraConfig(name="yard", url="rtsp://127.0.0.1/", max_age_ms=100), door)
+        async with door.running(), yard.running():
+            while calls["yard"] < 4:
+                yard.offer()
+                door.offer()
+                await asyncio.sleep(0.05)
+
+    assert len(door.results) >= 20
+    assert door.stream.drops["unanswered"] == 0
+    assert door.statuses == ["connected"]
+
+
+async def test_a_channel_that_is_closed_under_a_stream_does_not_end_it(monkeypatch) -> None:
+    """A drain that is announced and never carried out: the stream goes over to a new channel by itself."""
+    monkeypatch.setattr(connection, "RETIRE_GRACE_S", 0.1)
+    drains = []
+
+    async def answering(requests: AsyncIterator[bytes], context: Context) -> None:
+        await context.send_initial_metadata(())
+        async for data in requests:
+            request = DetectRequest.FromString(data)
+            await context.write(DetectResponse(frame_id=request.frame_id).SerializeToString())
+
+    async def draining(_request: bytes, context: Context) -> None:
+        if len(drains) < 3:
+            await asyncio.sleep(0.3)
+            drains.append(context)
+            await context.write(Wish(drain=Drain(reason="soon\n\x1b[31m")).SerializeToString())
+        await asyncio.sleep(60)
+
+    async with scripted_server(answering, draining) as address, rig(address).running() as door:
+        await until(lambda: len(drains) == 3 and door.statuses[-1] == "connected", "three drains")
+        await door.answer()
+
+    assert "not connected: the server drains: soon [31m" in door.statuses
+
+
+async def test_figures_that_are_no_numbers_are_no_answer() -> None:
+    """NaN from a server ends the call; results hold numbers only."""
+
+    async def broken(requests: AsyncIterator[bytes], context: Context) -> None:
+        await context.send_initial_metadata(())
+        async for data in requests:
+            frame_id = DetectRequest.FromString(data).frame_id
+            work_ms = float("nan") if frame_id == 1 else 1.0
+            await context.write(DetectResponse(frame_id=frame_id, work_ms=work_ms).SerializeToString())
+
+    async with scripted_server(broken) as address, rig(address).running() as door:
+        result = await door.answer()
+
+    assert result.answer.work_ms == 1.0
+    assert door.stream.drops["unanswered"] == 1
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """A camera speaking RTSP, the agent, the server, and the answers back: each as it is run in the field."""
 
+import signal
+import socket
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -82,8 +85,6 @@ def test_one_camera_that_is_down_harms_no_other(gst_camera, start_server, gatewa
 
 def test_the_configuration_is_read_again_on_sighup(gst_camera, start_server, gateway) -> None:
     """A camera added to the file begins, one removed ends, and the others' streams are not touched."""
-    import signal
-
     camera = gst_camera(pattern=True, size="320x240", fps=10)
     server = start_server("--detector", "simulated:1")
     gateway.command("set-server", server.address)
@@ -99,14 +100,45 @@ def test_the_configuration_is_read_again_on_sighup(gst_camera, start_server, gat
     after = len(gateway.results("yard"))
     gateway.wait_for_more(5, "door")
 
-    # An edit that cannot be used changes nothing.
-    gateway.config.write_text(gateway.config.read_text() + "\nnonsense\n")
+    # What cannot be used changes nothing.
+    good = gateway.config.read_text()
+    gateway.config.write_text(good + "\nnonsense\n")
     gateway.agent.signal(signal.SIGHUP)
     gateway.wait_for(lambda: any("stays as it was" in line for line in gateway.agent.errors), "the refusal")
     gateway.wait_for_more(5, "door")
+
+    # Once the last camera is removed, nothing is captured any more.
+    gateway.config.write_text(good)
+    gateway.command("remove-camera", "gate")
+    gateway.command("remove-camera", "door")
+    gateway.agent.signal(signal.SIGHUP)
+    gateway.wait_for(lambda: any("again: 0 cameras" in line for line in gateway.agent.errors), "the reload")
+    assert any("camera door: stopped" in line for line in gateway.agent.errors)
     gateway.stop()
 
     assert len(gateway.results("yard")) == after
     ids = [record["frame_id"] for record in gateway.results("door")]
-    assert ids == sorted(set(ids))
+    assert len(ids) == len(set(ids))
     assert sum("camera door: connecting" in line for line in gateway.agent.errors) <= 3
+
+
+def test_hung_cameras_do_not_hold_up_the_end(start_server, gateway) -> None:
+    """Twenty cameras that accept and stay silent, each in a library call: SIGTERM ends the agent at once."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/live"
+        server = start_server("--detector", "simulated:1")
+        gateway.command("set-server", server.address)
+        table = "".join(f"camera{number},{url}\n" for number in range(20))
+        (gateway.config.parent / "cameras.csv").write_text("name,url\n" + table)
+        gateway.command("import-cameras", str(gateway.config.parent / "cameras.csv"))
+        gateway.start()
+        said = gateway.agent.errors
+        gateway.wait_for(
+            lambda: sum("RTSP handshake" in line for line in said) == 20, "all are in their call"
+        )
+        begun_s = time.monotonic()
+        code = gateway.stop()
+
+    assert code == 0
+    # Two seconds of patience for all of them together, and what a loaded machine takes on top.
+    assert time.monotonic() - begun_s < 8.0

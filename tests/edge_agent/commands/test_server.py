@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from edge_agent.config import ServerConfig
 from edge_agent.config.file import load
@@ -12,7 +13,7 @@ from tests.edge_agent.conftest import RunAgent
 @pytest.fixture
 def pem(tmp_path: Path) -> Path:
     path = tmp_path / "ca.pem"
-    path.write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+    trustme.CA().cert_pem.write_to_path(str(path))
     return path
 
 

@@ -59,7 +59,7 @@ def test_help_names_every_command(run_agent: RunAgent) -> None:
 
 def test_the_version_is_the_packages(run_agent: RunAgent) -> None:
     """As the package index knows it."""
-    assert run_agent("--version").out == version("camera-ai") + "\n"
+    assert run_agent("--version").out == f"edge-agent {version('camera-ai')}\n"
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_port_in_use_is_one_clear_line(run_agent: RunAgent) -> None:
         (("demo-camera", "/nowhere/clip.mp4"), 1, "/nowhere/clip.mp4: cannot be read as a video"),
         (("demo-camera", "/etc/passwd"), 1, "/etc/passwd: cannot be read as a video"),
         (("demo-camera", "--listen=0.0.0.0:0"), 2, "--listen: 0.0.0.0 is not loopback: give --insecure"),
-        (("demo-camera", "--listen=127.0.0.1"), 2, "--listen: the host is missing; expected HOST:PORT"),
+        (("demo-camera", "--listen=127.0.0.1"), 2, "--listen: the port is missing; expected HOST:PORT"),
         (
             ("demo-camera", "--listen=127.0.0.1:70000"),
             2,

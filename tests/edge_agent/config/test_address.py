@@ -39,7 +39,7 @@ def test_hosts_and_ports_come_apart(text: str, host: str, port: int | None) -> N
         ("[::1]50051", "brackets"),
         ("[10.0.0.5]:1", "IPv6"),
         ("10.0.0.256:1", "IPv4"),
-        ("http://central:50051", "brackets"),
+        ("http://central:50051", "not a URL"),
         ("cen tral:1", "neither a name"),
         ("a" * 64 + ":1", "neither a name"),
     ],

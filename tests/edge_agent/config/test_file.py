@@ -201,13 +201,13 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
         (DOOR + "loop = 1\n", "agent.toml:3:1: cameras.door.loop: found 1, expected true or false"),
         (
             DOOR + 'labels = "person"\n',
-            'agent.toml:3:1: cameras.door.labels: found "person", expected an array of at most 1000 labels,'
-            " each of 1 to 64 characters",
+            'agent.toml:3:1: cameras.door.labels: found "person", expected an array of labels,'
+            " each of 1 to 64 characters, 4096 bytes as sent",
         ),
         (
             DOOR + 'labels = ["person", ""]\n',
-            "agent.toml:3:1: cameras.door.labels: found an array, expected an array of at most 1000 labels,"
-            " each of 1 to 64 characters",
+            "agent.toml:3:1: cameras.door.labels: found an array, expected an array of labels,"
+            " each of 1 to 64 characters, 4096 bytes as sent",
         ),
         (
             DOOR + 'user = "a\\nb"\n',
