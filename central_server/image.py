@@ -6,8 +6,8 @@ The rules for unusual pictures (boxes always refer to the pixels as they were se
 - Grayscale becomes three equal channels; alpha is dropped; 16 bits become 8 by their high byte.
 - CMYK and YCCK JPEGs become RGB without a colour profile, taken as inverted, as Adobe writes them.
 - Progressive JPEGs are like others. 12-bit, lossless and arithmetic-coded ones are refused.
-- A picture that ends early or is damaged is refused, never filled in. One exception: in a JPEG of a
-  rare chroma sampling, e.g. 4:1:0, OpenCV does not tell damage that leaves the end whole.
+- JPEGs of a rare chroma sampling, e.g. 4:1:0, are refused: the strict decoder does not know them.
+- A picture that ends early or is damaged is refused, never filled in.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from central_server.errors import BadImageError, TooLargeError
 from central_server.frame import EncodedImage, ImageFormat
-from central_server.image_header import ImageHeader, read_jpeg_header, read_png_header
+from central_server.image_header import ImageHeader, read_jpeg_header
+from central_server.png_file import START as PNG_START
+from central_server.png_file import PngFile, read_png
 
 JPEG_START = b"\xff\xd8\xff"
-PNG_START = b"\x89PNG\r\n\x1a\n"
 MIN_SIDE_PX = 8
 CV2_FLAGS = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
 RAW_CHANNELS = {ImageFormat.RGB24: 3, ImageFormat.BGR24: 3, ImageFormat.GRAY8: 1}
@@ -74,9 +75,9 @@ def decode(image: EncodedImage, limits: ImageLimits) -> NDArray[np.uint8]:
         _check_size(header.width, header.height, limits)
         return _decode_jpeg(data, header)
     if data.startswith(PNG_START) and image.format in (ImageFormat.ENCODED, ImageFormat.PNG):
-        header = read_png_header(data)
-        _check_size(header.width, header.height, limits)
-        return _decode_with_cv2(data, header, "PNG")
+        png = read_png(data)
+        _check_size(png.width, png.height, limits)
+        return _decode_png(png)
     if image.format is ImageFormat.UNKNOWN:
         raise BadImageError(
             "found an image format that this version does not know, expected JPEG, PNG or raw"
@@ -119,13 +120,20 @@ def _decode_jpeg(data: bytes, header: ImageHeader) -> NDArray[np.uint8]:
         raise BadImageError(f"found a JPEG of {header.bits} bits a sample, expected 8")
     is_cmyk = header.channels == 4
     try:
+        # The decoder's own idea of the size, before it allocates by it.
+        height, width, *_ = simplejpeg.decode_jpeg_header(data, strict=True)
+        if (height, width) != (header.height, header.width):
+            raise BadImageError(
+                f"found a JPEG of {header.width} x {header.height} that decodes to {width} x {height}"
+            )
         pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
             data, "CMYK" if is_cmyk else "RGB", fastdct=False, fastupsample=False, strict=True
         )
     except ValueError as error:
         if "subsampling" in str(error):
-            # One that libjpeg-turbo's simple interface does not know.
-            return _decode_with_cv2(data, header, "JPEG")
+            raise BadImageError(
+                "found a JPEG of a rare chroma sampling, expected 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1 or gray"
+            ) from None
         raise BadImageError(f"found a damaged JPEG of {header.width} x {header.height}: {error}") from None
     return _cmyk_to_rgb(pixels) if is_cmyk else pixels
 
@@ -135,15 +143,11 @@ def _cmyk_to_rgb(inverted_cmyk: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.multiply(inverted_cmyk[..., :3], black, scale=1 / 255), np.uint8)
 
 
-def _decode_with_cv2(data: bytes, header: ImageHeader, name: str) -> NDArray[np.uint8]:
+def _decode_png(png: PngFile) -> NDArray[np.uint8]:
     try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), CV2_FLAGS)
+        pixels = cv2.imdecode(np.frombuffer(png.to_plain(), np.uint8), CV2_FLAGS)
     except cv2.error as error:
-        raise BadImageError(f"found a {name} that does not decode: {error.err}") from None
-    if pixels is None:
-        raise BadImageError(f"found a damaged {name} of {header.width} x {header.height}")
-    if pixels.shape != (header.height, header.width, 3):
-        raise BadImageError(
-            f"found a {name} of {header.width} x {header.height} that decodes to {pixels.shape}"
-        )
+        raise BadImageError(f"found a PNG that does not decode: {error.err}") from None
+    if pixels is None or pixels.shape != (png.height, png.width, 3):
+        raise BadImageError(f"found a damaged PNG of {png.width} x {png.height}")
     return np.asarray(pixels, np.uint8)

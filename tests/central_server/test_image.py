@@ -2,6 +2,7 @@
 
 import io
 import random
+import struct
 from collections.abc import Callable
 
 import cv2
@@ -263,16 +264,34 @@ def grey_4_1_0() -> bytes:
     return bytes(tables) + scan + b"\xff\xd9"
 
 
-def test_a_rare_chroma_sampling_is_taken() -> None:
-    """What libjpeg-turbo's simple interface does not know goes to the other decoder."""
-    np.testing.assert_array_equal(pixels_of(grey_4_1_0()), np.full((96, 128, 3), 128, np.uint8))
+def test_a_rare_chroma_sampling_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the strict decoder does not know goes to no other, which would fill in what is damaged."""
+    reached: list[object] = []
+    monkeypatch.setattr(cv2, "imdecode", lambda *arguments: reached.append(arguments))
+
+    with pytest.raises(BadImageError, match="rare chroma sampling, expected 4:4:4"):
+        pixels_of(grey_4_1_0())
+    assert not reached
 
 
-def test_a_rare_chroma_sampling_cut_anywhere_is_refused() -> None:
-    """The other decoder notices a missing end too."""
-    for length in range(len(grey_4_1_0())):
-        with pytest.raises(BadImageError):
-            pixels_of(grey_4_1_0()[:length])
+@pytest.mark.parametrize("sampling", [0x22, 0x31, 0x13])
+def test_a_second_size_hidden_in_a_segment_costs_nothing(sampling: int) -> None:
+    """A marker that one reader skips and another looks into, with 14,000 x 14,000 pixels behind it."""
+    data = encode(scene(64, 64))
+    at = find_start_of_frame(data)
+    frame = bytearray(data[at : at + 19])
+    frame[11] = sampling
+    forged = bytes(frame[:5]) + struct.pack(">HH", 14_000, 14_000) + bytes(frame[9:])
+    hidden = forged + b"\xff\xfe" + struct.pack(">H", 2 + len(frame))
+    bomb = data[:at] + b"\xff\x00" + struct.pack(">H", 2 + len(hidden)) + hidden + frame + data[at + 19 :]
+    memory = Memory()
+    memory.reset_peak()
+    before = memory.peak_bytes()
+
+    with pytest.raises(BadImageError, match="found marker 0x00"):
+        pixels_of(bomb)
+
+    assert memory.peak_bytes() - before < 8 * MEGABYTE
 
 
 RAW = {
