@@ -1,5 +1,7 @@
 """The command line of the central server."""
 
+import math
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -20,6 +22,12 @@ app = typer.Typer(
 # What the extra "server" installs.
 EXTRA = frozenset({"cv2", "grpc_health", "onnxruntime", "simplejpeg"})
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _a_number(value: float) -> float:
+    if math.isnan(value):  # NaN is in every range.
+        raise typer.BadParameter("found nan, expected a number")
+    return value
 
 
 def _version(wanted: bool) -> None:
@@ -68,7 +76,7 @@ def serve(
         ),
     ] = None,
     min_score: Annotated[
-        float, typer.Option(min=0, max=1, help="Least score for streams that do not say.")
+        float, typer.Option(min=0, max=1, callback=_a_number, help="Least score for streams that do not say.")
     ] = 0.5,
     max_streams: Annotated[int, typer.Option(min=1, max=100_000, help="More are refused.")] = 256,
     max_age_ms: Annotated[
@@ -91,13 +99,18 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its PEM private key.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow plaintext beyond loopback.")] = False,
     drain_grace_s: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds for answering accepted frames after SIGTERM.")
+        float,
+        typer.Option(
+            min=0, max=3600, callback=_a_number, help="Seconds for answering accepted frames after SIGTERM."
+        ),
     ] = 10.0,
     log_level: Annotated[str, typer.Option(help=" | ".join(LOG_LEVELS))] = "info",
 ) -> None:
     """Serve until SIGTERM; prints `listening HOST:PORT` once ready."""
+    # Until there is something to drain a signal ends the program at once, Ctrl-C too.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     import asyncio
-    import logging
     import os
 
     # gRPC reads it when it is imported. Otherwise each stranger's failed handshake is a line in the log.
@@ -107,6 +120,7 @@ def serve(
     from central_server.detectors.detector import DetectorOptions
     from central_server.image import ImageLimits
     from central_server.listen import TlsFiles, parse_address
+    from central_server.log import start_log
     from central_server.server import ServeOptions
     from central_server.server import serve as run_server
 
@@ -118,9 +132,7 @@ def serve(
         raise typer.BadParameter(
             "--tls-certificate and --tls-key go together", param_hint="--tls-certificate"
         )
-    logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    start_log(log_level)
     options = ServeOptions(
         listen=parse_address(listen),
         detector=detector,
@@ -161,5 +173,7 @@ def main() -> None:
 
 
 def _fail(problem: str, exit_code: int) -> NoReturn:
-    typer.echo(f"{PROGRAM}: {' '.join(problem.split())}", err=True)
+    from central_server.log import visible
+
+    typer.echo(f"{PROGRAM}: {visible(' '.join(problem.split()))}", err=True)
     sys.exit(exit_code)

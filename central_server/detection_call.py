@@ -11,7 +11,7 @@ from central_server.counters import in_words
 from central_server.detectors.detector import Query
 from central_server.dispatcher import Dispatcher
 from central_server.errors import BadMessageError
-from central_server.frame import Answer
+from central_server.frame import Answer, Outcome
 from central_server.scheduler import Stream
 
 log = logging.getLogger(__name__)
@@ -46,31 +46,46 @@ class DetectionCall:
         self._answers: deque[Answer] = deque()
         self._unwritten = 0
         self._accepting = True
+        self._giving_way = asyncio.Event()
         self._gone = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a frame has been sent."""
+        return self._stream is not None
+
+    def give_way(self) -> None:
+        """End a call that holds a place without using it, for one that may."""
+        self._giving_way.set()
 
     async def serve(self, draining: asyncio.Event) -> None:
         """Serve until the client is done or gone, or the server drains and has answered what it accepted."""
         reader = asyncio.create_task(self._read_frames())
         writer = asyncio.create_task(self._write_answers())
         drain = asyncio.create_task(draining.wait())
+        giving_way = asyncio.create_task(self._giving_way.wait())
         try:
-            await asyncio.wait((reader, writer, drain), return_when=asyncio.FIRST_COMPLETED)
-            drained = not reader.done()
+            await asyncio.wait((reader, writer, drain, giving_way), return_when=asyncio.FIRST_COMPLETED)
+            cut = not reader.done()
             self._accepting = False
             self._changed.set()
             await asyncio.wait((writer,))
             writer.result()
-            if drained:
+            if cut and not draining.is_set():
+                detail = "over capacity: no frame was sent, and another call needs the place"
+                await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+            if cut:
                 await self._context.abort(grpc.StatusCode.UNAVAILABLE, "the server is draining")
             reader.result()
         except BadMessageError as error:
             await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             drain.cancel()
+            giving_way.cancel()
             self._close()
-            await asyncio.gather(reader, writer, drain, return_exceptions=True)
+            await asyncio.gather(reader, writer, drain, giving_way, return_exceptions=True)
 
     async def _read_frames(self) -> None:
         while self._accepting:
@@ -94,7 +109,7 @@ class DetectionCall:
         while True:
             self._changed.clear()
             while self._answers and not self._gone:
-                await self._context.write(wire.build_response(self._answers.popleft()))
+                await self._context.write(_to_bytes(self._answers.popleft()))
                 self._unwritten -= 1
                 self._room.set()
             if self._gone or (not self._accepting and not self._unwritten):
@@ -119,3 +134,13 @@ class DetectionCall:
         if stream is not None:
             self._dispatcher.close_stream(stream)
             log.info("stream of camera %r ended: %s", stream.camera_id, in_words(stream.counts))
+
+
+def _to_bytes(answer: Answer) -> bytes:
+    try:
+        return wire.build_response(answer)
+    except Exception:
+        # A detector from elsewhere may have put anything into its objects.
+        log.exception("the answer to frame %d cannot be written", answer.frame_id)
+        detail = "the detector failed: its objects cannot be written"
+        return wire.build_response(Answer(answer.frame_id, Outcome.INTERNAL_ERROR, detail=detail))

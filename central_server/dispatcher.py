@@ -54,6 +54,12 @@ class Dispatcher:
         """Forget a stream whose client has gone; its frames are still counted, not answered."""
         self._scheduler.leave(stream)
 
+    def expire(self) -> None:
+        """Answer what has waited too long, and tell of workers that hang; called now and then."""
+        now_s = self._clock()
+        self._scheduler.expire(now_s)
+        self._engine.report_stuck(now_s)
+
     def _answer(self, stream: Stream, answer: Answer) -> None:
         stream.counts[answer.outcome] += 1
         self.counters.count(stream.camera_id, answer.outcome)

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 NO_PIXELS = np.empty((0, 0, 3), np.uint8)
 # A fault that repeats with every frame is logged with its traceback once in this time.
 TRACEBACK_PERIOD_S = 60.0
+# A detector that takes longer for one frame hangs, or might as well.
+STUCK_S = 30.0
 
 OnAnswer = Callable[[Answer], None]
 
@@ -33,6 +35,8 @@ class Worker:
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._last_traceback_s = -TRACEBACK_PERIOD_S
+        self._begun_s: float | None = None
+        self._reported_s: float | None = None
 
     def start(self) -> None:
         """Start the thread."""
@@ -46,6 +50,14 @@ class Worker:
         """Wait for the thread to end."""
         self._thread.join(timeout_s)
 
+    def report_stuck(self, now_s: float) -> None:
+        """Log once for each frame that takes longer than STUCK_S."""
+        begun_s = self._begun_s
+        if begun_s is None or now_s - begun_s < STUCK_S or begun_s == self._reported_s:
+            return
+        self._reported_s = begun_s
+        log.error("%s: the detector has been at one frame for %.0f s", self._thread.name, now_s - begun_s)
+
     def hand_over(self, task: Callable[[], None]) -> None:
         """Run a task in this worker's thread."""
         self._inbox.put(task)
@@ -56,7 +68,7 @@ class Worker:
 
     def work(self, frame: Frame, query: Query, queue_ms: float) -> Answer:
         """Decode and detect; every failure becomes an outcome."""
-        begun_s = time.monotonic()
+        begun_s = self._begun_s = time.monotonic()
         objects: tuple[Object, ...] = ()
         detail = ""
         try:
@@ -68,13 +80,14 @@ class Worker:
             outcome, detail = Outcome.TOO_LARGE, str(error)
         except BadImageError as error:
             outcome, detail = Outcome.BAD_IMAGE, str(error)
-        except Exception as error:  # noqa: BLE001 - a detector from elsewhere may raise anything
+        except BaseException as error:  # noqa: BLE001 - a detector from elsewhere may raise anything, and exit
             outcome, detail = Outcome.INTERNAL_ERROR, f"the detector failed: {type(error).__name__}"
             self._log_failure(frame, error)
+        self._begun_s = None
         work_ms = (time.monotonic() - begun_s) * 1e3
         return Answer(frame.frame_id, outcome, objects, detail, queue_ms, work_ms)
 
-    def _log_failure(self, frame: Frame, error: Exception) -> None:
+    def _log_failure(self, frame: Frame, error: BaseException) -> None:
         now_s = time.monotonic()
         if now_s - self._last_traceback_s >= TRACEBACK_PERIOD_S:
             self._last_traceback_s = now_s
@@ -124,6 +137,11 @@ class Engine:
                 loop.call_soon_threadsafe(done, answer)
 
         worker.hand_over(work)
+
+    def report_stuck(self, now_s: float) -> None:
+        """Log which workers hang; `now_s` is monotonic."""
+        for worker in self._workers:
+            worker.report_stuck(now_s)
 
     def stop(self, timeout_s: float) -> None:
         """End the workers after what they have in hand, waiting at most this long."""

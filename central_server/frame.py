@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 # The wire's coordinates are int32, and so must be the difference of any two.
 MAX_EDGE_PX = 1 << 30
+# More objects than anybody can look at are a fault of the detector; the best are answered.
+MAX_OBJECTS = 1000
 
 
 class ImageFormat(enum.IntEnum):
@@ -120,18 +122,29 @@ class Answer:
 def to_objects(detections: Detections, labels: tuple[str, ...]) -> tuple[Object, ...]:
     """Round detections to whole pixels, once: x, y = round(x1, y1), width = round(x2) - x, height likewise.
 
+    Of more than MAX_OBJECTS those with the best scores are kept.
+
     Raises:
-        ValueError: a box with NaN, or beyond what the wire can say.
-        IndexError: a class id without a label.
+        ValueError: a box with NaN, the wrong way round or beyond what the wire can say, a score outside
+            0 to 1, or a class id without a label.
 
     """
-    boxes_xyxy = detections.boxes_xyxy
+    boxes_xyxy, scores, class_ids = detections.boxes_xyxy, detections.scores, detections.class_ids
+    if len(scores) > MAX_OBJECTS:
+        best = np.argsort(-scores, kind="stable")[:MAX_OBJECTS]
+        boxes_xyxy, scores, class_ids = boxes_xyxy[best], scores[best], class_ids[best]
+    if not ((scores >= 0) & (scores <= 1)).all():
+        raise ValueError("found a score that is NaN or outside 0 to 1")
+    if not ((class_ids >= 0) & (class_ids < len(labels))).all():
+        raise ValueError(f"found a class id outside 0 to {len(labels) - 1}")
     if not (np.abs(boxes_xyxy) <= MAX_EDGE_PX).all():
         raise ValueError(f"found a box edge that is NaN or beyond {MAX_EDGE_PX} pixels")
+    if not (boxes_xyxy[:, :2] <= boxes_xyxy[:, 2:]).all():
+        raise ValueError("found a box that ends before it begins")
     corners = np.rint(boxes_xyxy).astype(np.int64).tolist()
     return tuple(
         Object(labels[class_id], score, x1, y1, x2 - x1, y2 - y1)
         for (x1, y1, x2, y2), score, class_id in zip(
-            corners, detections.scores.tolist(), detections.class_ids.tolist(), strict=True
+            corners, scores.tolist(), class_ids.tolist(), strict=True
         )
     )

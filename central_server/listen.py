@@ -9,6 +9,9 @@ from pathlib import Path
 
 from central_server.errors import ListenError, OptionError
 
+# A chain of certificates has a few kilobytes.
+MAX_PEM_BYTES = 1 << 20
+
 ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 
 
@@ -82,7 +85,7 @@ def read_key_and_certificate(tls: TlsFiles) -> tuple[bytes, bytes]:
 
     """
     try:
-        key, certificate = tls.key.read_bytes(), tls.certificate.read_bytes()
+        key, certificate = _read_pem(tls.key), _read_pem(tls.certificate)
     except OSError as error:
         raise OptionError(f"{error.filename}: cannot be read: {error.strerror}") from error
     try:
@@ -94,6 +97,14 @@ def read_key_and_certificate(tls: TlsFiles) -> tuple[bytes, bytes]:
             f"and its private key, not encrypted; OpenSSL says: {error.reason or error}"
         ) from error
     return key, certificate
+
+
+def _read_pem(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(MAX_PEM_BYTES + 1)
+    if len(data) > MAX_PEM_BYTES:
+        raise OptionError(f"{path}: found more than {MAX_PEM_BYTES} bytes, expected a PEM file")
+    return data
 
 
 def check_free(address: Address) -> None:

@@ -168,7 +168,7 @@ def _read_header(header: bytes, palette: bytes, data: bytes) -> PngFile:
         )
     if colour_type == PALETTE and (not palette or len(palette) % 3 or len(palette) > 3 << bits):
         raise BadImageError(
-            f"found a PNG with {len(palette)} bytes of palette, expected 3 for each of 1 to {1 << bits} colours"
+            f"found a PNG with {len(palette)} bytes of palette, expected 3 to {3 << bits}, 3 for each colour"
         )
     if max(width, height) > MAX_SIDE_PX:
         raise TooLargeError(f"found a PNG of {width} x {height}, expected at most {MAX_SIDE_PX} a side")

@@ -93,6 +93,22 @@ class Scheduler:
         self._turn += 1
         return None
 
+    def expire(self, now_s: float) -> None:
+        """Drop as stale all frames that are too old by now; none is to wait for a worker that hangs."""
+        expired = [
+            place[-1].waiting
+            for place in self._places
+            if place[-1].waiting is not None and now_s >= place[-1].waiting.deadline_s
+        ]
+        if not expired:
+            return
+        for waiting in expired:
+            waiting.stream.waiting = None
+        self._places = [place for place in self._places if place[-1].waiting is not None]
+        heapq.heapify(self._places)
+        for waiting in expired:
+            waiting.stream.on_drop(waiting, Outcome.STALE)
+
     def leave(self, stream: Stream) -> None:
         """Forget a stream whose client has gone; a frame that waits is dropped as abandoned."""
         stream.left = True

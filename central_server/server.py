@@ -5,6 +5,7 @@ import logging
 import signal
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -30,10 +31,18 @@ log = logging.getLogger(__name__)
 
 # In one in work and one waiting: a third would only supersede the second.
 WINDOW = 2
-# Calls beyond one stream and one Watch for each camera: health checks. More are refused.
+# Agents that watch, beyond one for each camera: those that come back before the old call has ended.
+SPARE_WATCHES = 16
+# Health checks that stay open.
+MAX_HEALTH_WATCHES = 32
+# What none of the bounded calls can take is for health checks, and for telling others that they are refused.
 SPARE_CALLS = 64
+# A peer that has not shown by then that it speaks our language is cut.
+HANDSHAKE_TIMEOUT_S = 10
 # What remains of the drain's patience for closing connections after the calls have ended.
 CLOSE_GRACE_S = 0.5
+# How long after its time a frame may be answered as stale when no worker is free.
+EXPIRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,25 @@ class ServeOptions:
     drain_grace_s: float = 10.0
 
 
+class Health(health.aio.HealthServicer):  # type: ignore[misc]
+    """The health service, with a bound on the calls that stay open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watching = 0
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802 - gRPC's own name
+        """Tell the status, and each change of it."""
+        if self._watching >= MAX_HEALTH_WATCHES:
+            detail = f"over capacity: {self._watching} health checks watch"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+        self._watching += 1
+        try:
+            await super().Watch(request, context)
+        finally:
+            self._watching -= 1
+
+
 class Server:
     """The central server in one event loop.
 
@@ -61,7 +89,7 @@ class Server:
 
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
-        self._health = health.aio.HealthServicer()
+        self._health = Health()
 
     async def start(self) -> Address:
         """Load the detectors, listen, and say so to the health service.
@@ -86,15 +114,19 @@ class Server:
             options.min_score,
             options.max_streams,
         )
-        self._control = ControlServicer(int(options.drain_grace_s * 1e3))
+        self._control = ControlServicer(int(options.drain_grace_s * 1e3), options.max_streams + SPARE_WATCHES)
         self._grpc = grpc.aio.server(
             options=channel_options(options),
-            maximum_concurrent_rpcs=2 * options.max_streams + SPARE_CALLS,
+            maximum_concurrent_rpcs=2 * options.max_streams
+            + SPARE_WATCHES
+            + MAX_HEALTH_WATCHES
+            + SPARE_CALLS,
         )
         self._grpc.add_generic_rpc_handlers((self._detection.handler(), self._control.handler()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         port = self._bind()
         self._engine.start()
+        self._expiry = asyncio.create_task(self._expire())
         await self._grpc.start()
         await self._tell_health(health_pb2.HealthCheckResponse.SERVING)
         if options.insecure and not options.listen.is_loopback:
@@ -111,10 +143,16 @@ class Server:
         self._detection.drain()
         if not await self._detection.all_ended(self._options.drain_grace_s):
             log.warning("%d streams did not end in time and are cut", self._detection.open_streams)
+        self._expiry.cancel()
         await self._grpc.stop(CLOSE_GRACE_S)
         await self._detection.all_ended(CLOSE_GRACE_S)
         await asyncio.to_thread(self._engine.stop, CLOSE_GRACE_S)
         log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_S)
+            self._dispatcher.expire()
 
     def _facts(self, detector: Detector) -> wire.Facts:
         return wire.Facts(
@@ -151,6 +189,7 @@ def channel_options(options: ServeOptions) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", 2 * options.limits.max_bytes),
         # Identity only: a compressed message could expand a thousandfold before anybody looks at it.
         ("grpc.compression_enabled_algorithms_bitset", 1),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_S * 1000),
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -160,12 +199,13 @@ def channel_options(options: ServeOptions) -> list[tuple[str, int]]:
 
 async def serve(options: ServeOptions) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP, then drain. Prints `listening HOST:PORT` once ready."""
+    server = Server(options)
+    address = await server.start()
+    # Not before: while the detectors load nobody would look at what a handler notes.
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
-    server = Server(options)
-    address = await server.start()
     print(f"listening {address}", flush=True)  # noqa: T201 - what scripts and tests wait for
     await stopping.wait()
     await server.drain()

@@ -35,7 +35,8 @@ class DetectionServicer:
         self._default_min_score = default_min_score
         self._max_streams = max_streams
         self._draining = asyncio.Event()
-        self._calls: set[DetectionCall] = set()
+        # In the order of their beginning.
+        self._calls: dict[DetectionCall, None] = {}
         self._all_ended = asyncio.Event()
         self._all_ended.set()
 
@@ -57,7 +58,7 @@ class DetectionServicer:
         """Serve one call until its client is done or gone, or the server drains."""
         if self._draining.is_set():
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is draining")
-        if len(self._calls) >= self._max_streams:
+        if len(self._calls) >= self._max_streams and not self._make_room():
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"over capacity: {len(self._calls)} of {self._max_streams} streams",
@@ -67,12 +68,12 @@ class DetectionServicer:
         except ValueError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         call = DetectionCall(self._dispatcher, query, self._facts, context)
-        self._calls.add(call)
+        self._calls[call] = None
         self._all_ended.clear()
         try:
             await call.serve(self._draining)
         finally:
-            self._calls.discard(call)
+            self._calls.pop(call, None)
             if not self._calls:
                 self._all_ended.set()
 
@@ -87,6 +88,15 @@ class DetectionServicer:
         except TimeoutError:
             return False
         return True
+
+    def _make_room(self) -> bool:
+        """End the oldest of the calls that never sent a frame: silence keeps nobody out."""
+        for call in self._calls:
+            if not call.has_begun:
+                call.give_way()
+                del self._calls[call]
+                return True
+        return False
 
     def _query(self, wanted: wire.Wanted) -> Query:
         min_score = self._default_min_score if wanted.min_score is None else wanted.min_score
@@ -109,8 +119,10 @@ def _listed(labels: list[str]) -> str:
 class ControlServicer:
     """Answers Watch: today's only wish is the drain."""
 
-    def __init__(self, grace_ms: int) -> None:
+    def __init__(self, grace_ms: int, max_watching: int) -> None:
         self._grace_ms = grace_ms
+        self._max_watching = max_watching
+        self._watching = 0
         self._draining = asyncio.Event()
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -120,6 +132,17 @@ class ControlServicer:
 
     async def watch(self, message: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
         """Stay open; tell when the server drains."""
+        if self._watching >= self._max_watching:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"over capacity: {self._watching} agents watch"
+            )
+        self._watching += 1
+        try:
+            await self._watch(message, context)
+        finally:
+            self._watching -= 1
+
+    async def _watch(self, message: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
         try:
             request = wire.parse_watch_request(message)
         except BadMessageError as error:

@@ -18,6 +18,8 @@ MIN_SCORE_KEY = "camera-ai-min-score"
 
 # Names from clients stand in logs and counters: longer ones are cut.
 MAX_NAME_CHARS = 128
+# Of a bad value a client is told the beginning.
+MAX_ECHO_CHARS = 40
 MAX_CAMERAS_OF_AGENT = 10_000
 FORMATS = {int(known): known for known in ImageFormat}
 
@@ -129,7 +131,9 @@ def parse_wanted(metadata: Iterable[tuple[str, str | bytes]]) -> Wanted:
             except ValueError:
                 min_score = -1.0
             if not 0 <= min_score <= 1:
-                raise ValueError(f"{MIN_SCORE_KEY}: found {text!r}, expected a number from 0 to 1")
+                raise ValueError(
+                    f"{MIN_SCORE_KEY}: found {text[:MAX_ECHO_CHARS]!r}, expected a number from 0 to 1"
+                )
     return Wanted(labels, min_score)
 
 

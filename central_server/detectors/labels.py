@@ -68,7 +68,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
         ) from error
     while lines and not lines[-1].strip():
         lines.pop()
-    return _checked((line.strip() for line in lines), str(path))
+    return check_labels((line.strip() for line in lines), str(path))
 
 
 def _parse_names(text: str, model: Path) -> tuple[str, ...]:
@@ -87,18 +87,23 @@ def _parse_names(text: str, model: Path) -> tuple[str, ...]:
         names = [names[class_id] for class_id in range(len(names))]
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise DetectorError(f"{where}: found {text[:60]!r}, {expected}")
-    return _checked((name.strip() for name in names), where)
+    return check_labels((name.strip() for name in names), where)
 
 
-def _checked(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """Refuse what is no list of labels: they go to the wire, to logs and to other people's screens."""
+def check_labels(names: Iterable[str], where: str) -> tuple[str, ...]:
+    """Refuse what is no list of labels: they go to the wire, to logs and to other people's screens.
+
+    Raises:
+        DetectorError: too many, too long, none with a name, or not printable.
+
+    """
     labels = tuple(names)
     if not any(labels) or len(labels) > MAX_LABELS:
         raise DetectorError(f"{where}: found {len(labels)} labels, expected 1 to {MAX_LABELS}")
     for class_id, label in enumerate(labels):
-        if len(label) > MAX_LABEL_CHARS or not label.isprintable():
+        if not isinstance(label, str) or len(label) > MAX_LABEL_CHARS or not label.isprintable():
             raise DetectorError(
-                f"{where}: label {class_id}: found {label[:40]!r}, "
+                f"{where}: label {class_id}: found {str(label)[:40]!r}, "
                 f"expected at most {MAX_LABEL_CHARS} printable characters"
             )
     return labels

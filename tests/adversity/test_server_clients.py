@@ -141,16 +141,58 @@ async def test_twenty_thousand_clients_that_come_and_go_leave_nothing(start_serv
     await assert_nothing_is_left(server, files_before)
 
 
-async def test_calls_of_every_kind_are_bounded(start_server: StartServer) -> None:
-    """To watch is cheap, but not free: two calls for each stream allowed and 64 more, the rest is refused."""
+@pytest.mark.parametrize(
+    ("method", "room"), [("/camera_ai.Control/Watch", 3 + 16), ("/grpc.health.v1.Health/Watch", 32)]
+)
+async def test_those_who_watch_leave_room_for_the_others(
+    start_server: StartServer, method: str, room: int
+) -> None:
+    """To watch is cheap, but not free: the rest is refused, and frames and health checks are served."""
     server = start_server("--detector=simulated:0", "--max-streams=3")
     async with grpc.aio.insecure_channel(server.address) as channel:
-        watch: Any = channel.unary_stream("/camera_ai.Control/Watch")
-        watching = [watch(b"") for _ in range(200)]
-        await until(lambda: sum(call.done() for call in watching) >= 200 - 70, "the rest is refused")
+        watch: Any = channel.unary_stream(method)
+        watching = [watch(b"") for _ in range(400)]
+        await until(lambda: sum(call.done() for call in watching) >= 400 - room, "the rest is refused")
         refused = [await call.code() for call in watching if call.done()]
+        async with connection(server) as detect:
+            assert (await ask(detect(), 1)).outcome == OUTCOME_DETECTED
+            check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+            assert await check(b"", timeout=30) == b"\x08\x01"
 
-    assert refused == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 130
+    assert refused == [grpc.StatusCode.RESOURCE_EXHAUSTED] * (400 - room)
+
+
+async def test_calls_that_never_send_a_frame_keep_nobody_out(start_server: StartServer) -> None:
+    """The oldest of them gives its place to a new call; calls that have sent frames keep theirs."""
+    server = start_server("--detector=simulated:0", "--max-streams=3")
+    async with connection(server) as detect:
+        silent = []
+        for _ in range(3):
+            silent.append(detect())
+            await silent[-1].initial_metadata()
+        using = [detect() for _ in range(3)]
+        for call in using:
+            assert (await ask(call, 1)).outcome == OUTCOME_DETECTED
+        for call in silent:
+            assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "no frame was sent" in await call.details()
+        late = detect()
+        assert await late.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await late.details() == "over capacity: 3 of 3 streams"
+        for call in using:
+            await ask(call, 2)
+
+
+async def test_peers_that_never_shake_hands_are_cut(start_server: StartServer) -> None:
+    """Connections on which nothing is said do not stay."""
+    server = start_server("--detector=simulated:0")
+    host, port = server.address.split(":")
+    before = open_files(server)
+    with contextlib.ExitStack() as silent:
+        for _ in range(20):
+            silent.enter_context(socket.create_connection((host, int(port))))
+        await until(lambda: open_files(server) > before, "they are connected")
+        await until(lambda: open_files(server) <= before, "they are cut", timeout_s=40)
 
 
 @pytest.mark.parametrize(

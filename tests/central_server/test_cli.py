@@ -55,6 +55,9 @@ BAD_OPTIONS = {
     "workers that are no number": (["--workers", "many"], ["--workers"]),
     "no workers": (["--workers", "0"], ["--workers", "1"]),
     "a score above one": (["--min-score", "1.5"], ["--min-score", "1"]),
+    "a score that is no number": (["--min-score", "nan"], ["--min-score", "found nan"]),
+    "a grace that is no number": (["--drain-grace-s", "nan"], ["--drain-grace-s", "found nan"]),
+    "a terminal's command": (["--detector", "\x1b[2J"], ["\\x1b[2J"]),
     "a log level that is none": (["--log-level", "loud"], ["--log-level", "'loud'", "debug, info"]),
     "an unknown detector": (["--detector", "yolo99"], ["'yolo99'", "coco-ssd, onnx, simulated"]),
     "a detector's bad argument": (["--detector", "simulated:x"], ["'x'", "0 to 60000"]),
@@ -123,6 +126,12 @@ def test_a_certificate_that_is_none_is_named(tmp_path: Path, file: str) -> None:
     assert_refused(done, 2, file, files[file])
 
 
+@pytest.mark.parametrize("file", ["--tls-certificate", "--tls-key"])
+def test_a_certificate_without_end_is_refused(tmp_path: Path, file: str) -> None:
+    """No more is read than a certificate can have."""
+    assert_refused(serve_with(write_certificate(tmp_path) | {file: "/dev/zero"}), 2, "/dev/zero", "1048576")
+
+
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     """They have to belong together."""
     (tmp_path / "other").mkdir()
@@ -179,6 +188,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 BROKEN = """
+import sys
+
 class Broken:
     name, labels, input_wh = "broken", ("thing",), (16, 16)
 
@@ -189,7 +200,16 @@ class Broken:
 def create(argument, options):
     if argument == "wont-load":
         raise KeyError("no such weights")
-    return Broken()
+    if argument == "exits":
+        sys.exit("goodbye")
+    if argument == "colours":
+        raise RuntimeError("\x1b[31mred")
+    detector = Broken()
+    if argument == "half":
+        del Broken.labels
+    elif argument:
+        Broken.labels, Broken.input_wh = eval(argument)
+    return detector
 """
 
 
@@ -197,6 +217,14 @@ def create(argument, options):
     ("detector", "words"),
     [
         ("broken:wont-load", ["--detector broken", "KeyError", "no such weights"]),
+        ("broken:exits", ["--detector broken", "SystemExit", "goodbye"]),
+        ("broken:colours", ["--detector broken", "RuntimeError: \\x1b[31mred"]),
+        ("broken:half", ["--detector broken", "labels"]),
+        ("broken:('thing', '\\udc80'), None", ["--detector broken", "label 1", "printable"]),
+        ("broken:('x' * 101,), None", ["--detector broken", "label 0", "100"]),
+        ("broken:(7,), None", ["--detector broken", "label 0", "found '7'"]),
+        ("broken:7, None", ["--detector broken", "labels 7", "tuple"]),
+        ("broken:('thing',), (10**9, 10**9)", ["--detector broken", "input_wh", "16384"]),
         ("missing", ["--detector missing", "no_such_module"]),
         ("nameless", ["--detector nameless", "nothing"]),
         ("broken", ["--detector broken", "fails on a black image", "ZeroDivisionError"]),

@@ -144,6 +144,30 @@ async def test_the_time_spent_waiting_counts(line: Line) -> None:
     assert dict(line.answers)["busy"].queue_ms == 0
 
 
+async def test_a_frame_is_stale_in_time_although_the_worker_hangs(line: Line) -> None:
+    """Only the one in work stays without an answer; whoever comes later waits as before."""
+    line.dispatcher.submit(line.stream("busy"), frame(1))
+    door, gate = line.stream("door"), line.stream("gate")
+    line.dispatcher.submit(door, frame(1))
+    line.dispatcher.submit(gate, frame(1, max_age_ms=5000))
+    line.now_s += 0.9
+    line.dispatcher.expire()
+    assert line.outcomes == {}
+    line.now_s += 0.1
+    line.dispatcher.expire()
+    line.dispatcher.expire()
+
+    assert line.outcomes == {("door", 1): Outcome.STALE}
+    line.dispatcher.submit(door, frame(2))
+    await line.work(4)
+    assert line.outcomes == {
+        ("busy", 1): Outcome.DETECTED,
+        ("door", 1): Outcome.STALE,
+        ("door", 2): Outcome.DETECTED,
+        ("gate", 1): Outcome.DETECTED,
+    }
+
+
 async def test_too_many_bytes_are_answered_at_once(line: Line) -> None:
     """Even by a detector that looks at no pixels, and without taking a waiting frame's place."""
     door = line.stream("door")

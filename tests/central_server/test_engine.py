@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from central_server.detectors.detector import Detector, Query
-from central_server.engine import Engine
+from central_server.engine import STUCK_S, Engine
 from central_server.frame import Answer, Detections, EncodedImage, Frame, Outcome
 from central_server.image import ImageLimits
 from tests.pictures import claim_size, jpeg
@@ -28,7 +29,7 @@ class Scripted:
     labels = ("person", "car")
     input_wh: tuple[int, int] | None = (128, 96)
 
-    def __init__(self, *results: Detections | Exception) -> None:
+    def __init__(self, *results: Detections | BaseException) -> None:
         self.results = list(results)
         self.seen: list[tuple[NDArray[np.uint8], Query, str]] = []
         self.go_on = threading.Event()
@@ -38,7 +39,7 @@ class Scripted:
         self.seen.append((image, query, threading.current_thread().name))
         assert self.go_on.wait(10)
         result = self.results.pop(0) if self.results else NOTHING
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result
 
@@ -111,12 +112,38 @@ async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scrip
         RuntimeError("no more memory"),
         ValueError("secret of the detector"),
         MemoryError(),
+        SystemExit("goodbye"),
+        KeyboardInterrupt(),
         found((0, 0, 1, 1, 0.9, 5)),
+        found((0, 0, 1, 1, 0.9, -1)),
+        found((0, 0, 1, 1, 1.5, 0)),
+        found((0, 0, 1, 1, -0.5, 0)),
+        found((0, 0, 1, 1, float("nan"), 0)),
+        found((0, 0, 1, 1, float("inf"), 0)),
+        found((2, 0, 1, 1, 0.9, 0)),
+        found((0, 2, 1, 1, 0.9, 0)),
         found((float("nan"), 0, 1, 1, 0.9, 0)),
         found((0, 0, float("inf"), 1, 0.9, 0)),
         found((0, 0, 3e9, 1, 0.9, 0)),
     ],
-    ids=["raises", "raises with text", "out of memory", "unknown class", "nan", "infinity", "beyond int32"],
+    ids=[
+        "raises",
+        "raises with text",
+        "out of memory",
+        "exits",
+        "interrupts",
+        "unknown class",
+        "negative class",
+        "score above one",
+        "negative score",
+        "nan score",
+        "infinite score",
+        "right of left",
+        "above its top",
+        "nan",
+        "infinity",
+        "beyond int32",
+    ],
 )
 async def test_a_detector_that_fails_fails_for_one_frame(
     running: Running, scripted: Scripted, fault: Any
@@ -131,6 +158,38 @@ async def test_a_detector_that_fails_fails_for_one_frame(
     assert failed.detail.startswith("the detector failed: ")
     assert "secret" not in failed.detail
     assert next_one.outcome is Outcome.DETECTED
+
+
+async def test_of_too_many_objects_the_best_are_answered(running: Running, scripted: Scripted) -> None:
+    """However many a detector finds, and in whatever order."""
+    scripted.results = [found(*((0, 0, 1, 1, number / 5000, 0) for number in range(5000)))]
+
+    answer = await running.answer(frame(1))
+
+    assert answer.outcome is Outcome.DETECTED
+    assert [found.confidence for found in answer.objects] == [
+        pytest.approx(number / 5000) for number in range(4999, 3999, -1)
+    ]
+
+
+async def test_a_detector_that_hangs_is_reported_once(
+    running: Running, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For each frame that it hangs at."""
+    for number in range(2):
+        scripted.go_on.clear()
+        pending = asyncio.create_task(running.answer(frame(number)))
+        await until(lambda seen=number: len(scripted.seen) > seen, "the frame is in work")  # type: ignore[misc]
+        now_s = time.monotonic()
+        for later_s in (1, STUCK_S + 1, STUCK_S + 2):
+            running.engine.report_stuck(now_s + later_s)
+        scripted.go_on.set()
+        await pending
+    running.engine.report_stuck(time.monotonic() + 1000)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "worker-0: the detector has been at one frame for 31 s"
+    ] * 2
 
 
 async def test_a_fault_that_repeats_is_logged_once(

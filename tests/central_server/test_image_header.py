@@ -137,7 +137,7 @@ def test_a_jpeg_of_two_sizes_is_refused() -> None:
     data = jpeg()
     at = find_start_of_frame(data)
 
-    with pytest.raises(BadImageError, match="marker 0xc0 .* does not belong"):
+    with pytest.raises(BadImageError, match=r"marker 0xc0 .* does not belong"):
         read_jpeg_header(data[: at + 19] + data[at:])
 
 

@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 import trustme
 from camera_ai import control_pb2, control_pb2_grpc, detection_pb2_grpc
-from camera_ai.detection_pb2 import OUTCOME_DETECTED, OUTCOME_INTERNAL_ERROR, DetectRequest, DetectResponse
+from camera_ai.detection_pb2 import (
+    OUTCOME_DETECTED,
+    OUTCOME_INTERNAL_ERROR,
+    OUTCOME_STALE,
+    DetectRequest,
+    DetectResponse,
+)
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests import pictures, plugins
-from tests.conftest import ServerProgram, StartProgram, StartServer
+from tests.conftest import Program, ServerProgram, StartProgram, StartServer
 from tests.polling import until
 
 TIMEOUT_S = 30.0
@@ -302,6 +308,102 @@ async def test_a_detector_that_fails_on_a_frame(
         lambda: any("the sun has risen" in line for line in server.errors), "the reason is in the log"
     )
     assert sum("Traceback" in line for line in server.errors) <= 2  # Once for each of two workers.
+
+
+WAYWARD = """
+import sys
+import threading
+import numpy as np
+from central_server.frame import Detections
+
+
+class Wayward:
+    name, input_wh = "wayward", None
+    labels = ("thing",)
+
+    def __init__(self, argument):
+        self.argument = argument
+
+    def detect(self, image, query):
+        if self.argument == "hangs":
+            threading.Event().wait()
+        if self.argument == "forges":
+            raise RuntimeError("\\n2000-01-01 00:00:00,000 ERROR forged\\x1b[2J")
+        self.labels = ("\\udc80",)
+        return Detections(np.array([[0, 0, 9, 9]], np.float32), np.ones(1, np.float32), np.zeros(1, np.int32))
+
+
+def create(argument, options):
+    if argument == "loads":
+        print("loading", flush=True)
+        threading.Event().wait()
+    return Wayward(argument)
+"""
+
+StartWayward = Callable[[str], Program]
+
+
+@pytest.fixture
+def start_wayward(start_program: StartProgram, tmp_path: Path) -> StartWayward:
+    """Start a server with a detector that does harm in a given way."""
+    env = plugins.install(tmp_path, WAYWARD, wayward="elsewhere:create")
+
+    def start(how: str) -> Program:
+        options = ("--listen=127.0.0.1:0", f"--detector=wayward:{how}", "--workers=1")
+        return start_program("central-server", "serve", *options, env=env)
+
+    return start
+
+
+async def test_objects_that_cannot_be_written(start_wayward: StartWayward, open_channel: OpenChannel) -> None:
+    """Are an internal error of the frame, not the end of the call."""
+    server = start_wayward("labels")
+    call = detect_stream(open_channel(server.wait_for_line(r"^listening (\S+)$")[1]))
+    for frame_id in range(3):
+        answer = await ask(call, frame_id)
+        assert (answer.outcome, len(answer.objects)) == (OUTCOME_INTERNAL_ERROR, 0)
+        assert "cannot be written" in answer.detail
+
+
+async def test_frames_that_wait_for_a_detector_that_hangs(
+    start_wayward: StartWayward, open_channel: OpenChannel
+) -> None:
+    """Are answered as stale when their time is over."""
+    server = start_wayward("hangs")
+    channel = open_channel(server.wait_for_line(r"^listening (\S+)$")[1])
+    stuck, waiting = detect_stream(channel), detect_stream(channel)
+    await stuck.write(DetectRequest(frame_id=1, image_data=b"any bytes"))
+    await until(lambda: any("stream of camera" in line for line in server.errors), "a frame is in work")
+    await waiting.write(DetectRequest(frame_id=2, image_data=b"any bytes", max_age_ms=100))
+    answer = await waiting.read()
+
+    assert (answer.frame_id, answer.outcome) == (2, OUTCOME_STALE)
+
+
+async def test_a_detector_cannot_forge_a_line_of_the_log(
+    start_wayward: StartWayward, open_channel: OpenChannel
+) -> None:
+    """A traceback is indented, and a terminal's commands are written out."""
+    server = start_wayward("forges")
+    call = detect_stream(open_channel(server.wait_for_line(r"^listening (\S+)$")[1]))
+    await ask(call, 1)
+
+    def forged() -> list[str]:
+        return [line for line in server.errors if "2000-01-01" in line and "raise" not in line]
+
+    await until(forged, "the reason is in the log")
+    assert forged() == ["  2000-01-01 00:00:00,000 ERROR forged\\x1b[2J"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_while_the_detectors_load(start_wayward: StartWayward, how: signal.Signals) -> None:
+    """Ends the server at once and without a word."""
+    server = start_wayward("loads")
+    server.wait_for_line("loading")
+    server.signal(how)
+
+    assert server.wait() == -how
+    assert server.errors == []
 
 
 async def test_told_twice_it_ends_once(start_server: StartServer) -> None:

@@ -132,3 +132,11 @@ def test_facts_are_metadata_whatever_a_model_is_called(detector: str) -> None:
 def test_what_a_call_asks_for(metadata: list[tuple[str, str | bytes]], wanted: Wanted) -> None:
     """Labels are percent-encoded and separated by commas; what is not said is left open."""
     assert wire.parse_wanted(metadata) == wanted
+
+
+def test_of_a_bad_score_the_beginning_is_told() -> None:
+    """A status has to fit into the metadata that clients take."""
+    with pytest.raises(ValueError, match="expected a number from 0 to 1") as refused:
+        parse_wanted([("camera-ai-min-score", "9" * 7000)])
+
+    assert len(str(refused.value)) < 150
