@@ -137,6 +137,6 @@ def test_what_a_call_asks_for(metadata: list[tuple[str, str | bytes]], wanted: W
 def test_of_a_bad_score_the_beginning_is_told() -> None:
     """A status has to fit into the metadata that clients take."""
     with pytest.raises(ValueError, match="expected a number from 0 to 1") as refused:
-        parse_wanted([("camera-ai-min-score", "9" * 7000)])
+        wire.parse_wanted([("camera-ai-min-score", "9" * 7000)])
 
     assert len(str(refused.value)) < 150
