@@ -1,6 +1,6 @@
 """Why a source could not be opened or ended, as one clear line without any password."""
 
-from edge_agent.errors import AgentError
+from edge_agent.errors import AgentError, one_line
 from edge_agent.state import CameraState
 
 
@@ -8,5 +8,5 @@ class CaptureError(AgentError):
     """A camera, device or file could not be opened, or ended; `state` is what becomes of the camera."""
 
     def __init__(self, text: str, state: CameraState = CameraState.OFFLINE) -> None:
-        super().__init__(text)
+        super().__init__(one_line(text))  # a part of it may be what a camera sent
         self.state = state

@@ -32,7 +32,9 @@ def explained(
         return CaptureError(
             f"{stage}: {place} closed the connection, does not speak RTSP or sent an SDP that cannot be read"
         )
-    return CaptureError(f"{stage}: {place} closed the connection or does not answer with multipart MJPEG")
+    return CaptureError(
+        f"{stage}: {place} closed the connection, redirects elsewhere or does not answer with multipart MJPEG"
+    )
 
 
 def _refused(error: av_error.FFmpegError, camera: CameraConfig, kind: SourceKind, place: str) -> CaptureError:

@@ -10,9 +10,11 @@ import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from edge_agent.capture.body import HttpBody
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.explain import explained
 from edge_agent.capture.reach import reach
+from edge_agent.capture.redirect import refuse_redirect
 from edge_agent.capture.source import Source, rtp_transport
 from edge_agent.config import CameraConfig
 from edge_agent.config.source_url import SourceKind, source_kind, source_path, source_url
@@ -39,33 +41,43 @@ MOST_USERINFO_BYTES: Final = 127
 def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[str], None]) -> Source:
     """Open a camera, device or file; `on_stage` is told each stage as it begins.
 
-    Every stage has its own timeout: TCP connect and the handshake `connect_timeout_s` each, the first packet
-    that and `read_timeout_s`. Raises CaptureError, whose text and chain hold no password.
+    Every stage has its own timeout: TCP connect, the first answer and the handshake `connect_timeout_s`
+    each, the first packet that and `read_timeout_s`. Raises CaptureError, whose text and chain hold no
+    password.
     """
     kind = source_kind(camera.url)
     place = _reached(camera, on_stage) if kind in ("rtsp", "http") else source_path(camera.url)
-    on_stage(FIRST_STAGES[kind])
-    container = _container(camera, password, kind, place)
+    if kind in ("device", "file"):
+        on_stage(FIRST_STAGES[kind])
+    container, body = _opened(camera, password, kind, place)
     try:
         stream = _video_stream(container, kind, place)
     except CaptureError:
         container.close()
+        if body:
+            body.close()
         raise
     on_stage("waiting for the first packet")
-    return Source(container, stream, camera)
+    return Source(container, stream, camera, body)
 
 
 def _reached(camera: CameraConfig, on_stage: Callable[[str], None]) -> str:
-    """Do the first stage of a network source; gives HOST:PORT for people."""
+    """Do the first stages of a network source; gives HOST:PORT for people."""
     parts = urlsplit(camera.url)
     host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     on_stage(f"TCP connect to {place}")
-    reach(host, port, camera.connect_timeout_s)
+    with reach(host, port, camera.connect_timeout_s) as connection:
+        kind = source_kind(camera.url)
+        on_stage(FIRST_STAGES[kind])
+        if kind == "rtsp" and camera.user is not None:
+            refuse_redirect(connection, camera.url, place, camera.connect_timeout_s)
     return place
 
 
-def _container(camera: CameraConfig, password: str | None, kind: SourceKind, place: str) -> InputContainer:
+def _opened(
+    camera: CameraConfig, password: str | None, kind: SourceKind, place: str
+) -> tuple[InputContainer, HttpBody | None]:
     url = f"file:{place}" if kind == "file" else source_url(camera, password)
     userinfo_bytes = len(url) - len(camera.url) - 1
     if kind == "rtsp" and userinfo_bytes > MOST_USERINFO_BYTES:
@@ -76,17 +88,30 @@ def _container(camera: CameraConfig, password: str | None, kind: SourceKind, pla
         )
     began_s = time.monotonic()
     try:
-        return av.open(
-            url,
-            format={"http": "mpjpeg", "device": "v4l2"}.get(kind),
-            options=dict(_options(camera, kind)),
-            metadata_errors="replace",
-            timeout=(camera.connect_timeout_s, camera.read_timeout_s),
-        )
+        return _containers(url, camera, kind)
     except (av.error.FFmpegError, OSError) as error:
         timed_out = time.monotonic() - began_s >= camera.connect_timeout_s
         problem = explained(error, camera, kind, place, timed_out=timed_out)
     raise problem  # outside the handler: the library's exception holds the URL with the password
+
+
+def _containers(url: str, camera: CameraConfig, kind: SourceKind) -> tuple[InputContainer, HttpBody | None]:
+    timeout_s = (camera.connect_timeout_s, camera.read_timeout_s)
+    body = HttpBody(url, *timeout_s) if kind == "http" else None
+    try:
+        container = av.open(
+            body or url,
+            "r",
+            format={"http": "mpjpeg", "device": "v4l2"}.get(kind),
+            options=dict(_options(camera, kind)),
+            metadata_errors="replace",
+            timeout=timeout_s,
+        )
+    except BaseException:
+        if body:
+            body.close()
+        raise
+    return container, body
 
 
 def _options(camera: CameraConfig, kind: SourceKind) -> Mapping[str, str]:

@@ -5,8 +5,8 @@ import socket
 from edge_agent.capture.errors import CaptureError
 
 
-def reach(host: str, port: int, timeout_s: float) -> None:
-    """Connect to a camera's port and hang up; raises CaptureError with what stands in the way.
+def reach(host: str, port: int, timeout_s: float) -> socket.socket:
+    """Connect to a camera's port; raises CaptureError with what stands in the way.
 
     Resolving is bounded by the resolver's own configuration; connecting takes at most `timeout_s`, however
     many addresses the host has.
@@ -19,14 +19,15 @@ def reach(host: str, port: int, timeout_s: float) -> None:
     each_s = timeout_s / len(addresses)
     failure: OSError | None = None
     for family, kind, protocol, _, address in addresses:
+        connection = socket.socket(family, kind, protocol)
+        connection.settimeout(each_s)
         try:
-            with socket.socket(family, kind, protocol) as connection:
-                connection.settimeout(each_s)
-                connection.connect(address)
+            connection.connect(address)
         except OSError as error:
+            connection.close()
             failure = error
         else:
-            return
+            return connection
     if isinstance(failure, TimeoutError):
         raise CaptureError(f"TCP connect: no answer from {host} port {port} within {timeout_s:g} s")
     reason = failure.strerror if failure else "no address"

@@ -12,6 +12,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from edge_agent.capture.assembly import DELIMITERS, PictureAssembler
+from edge_agent.capture.body import HttpBody
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.loss import LossLog
 from edge_agent.config import CameraConfig, Transport
@@ -39,7 +40,9 @@ class Source:
     Its repr, and that of what PyAV holds inside, may contain the password: neither is to be printed.
     """
 
-    def __init__(self, container: InputContainer, stream: VideoStream, camera: CameraConfig) -> None:
+    def __init__(
+        self, container: InputContainer, stream: VideoStream, camera: CameraConfig, body: HttpBody | None
+    ) -> None:
         self.kind: SourceKind = source_kind(camera.url)
         self.decoder: VideoCodecContext = stream.codec_context
         # One thread: frame threads delay pictures, and a gateway's cores are shared by many cameras.
@@ -48,6 +51,7 @@ class Source:
         self.stream = stream
         self.transport = rtp_transport(camera).upper() if self.kind == "rtsp" else None
         self._container = container
+        self._body = body
         self._losses = LossLog()
         self._assembler: PictureAssembler | None = None
         if self.kind == "rtsp" and self.codec in DELIMITERS:
@@ -81,6 +85,8 @@ class Source:
         any_came = False
         while True:
             asked_s = time.monotonic()
+            if self._body:
+                self._body.expect_picture(self._read_timeout_s)
             packet = self._next(packets, any_came=any_came)
             arrived_s = time.monotonic()
             if packet is None:
@@ -102,12 +108,14 @@ class Source:
 
     def __exit__(self, *_: object) -> None:
         self._container.close()
+        if self._body:
+            self._body.close()
         self._losses.__exit__()
 
     def _next(self, packets: Iterator[VideoPacket], *, any_came: bool) -> "VideoPacket | None":
         try:
             packet = next(packets, None)
-        except av.error.ExitError:
+        except (av.error.ExitError, TimeoutError):
             problem = self._stalled(any_came=any_came)
         except (av.error.FFmpegError, OSError) as error:
             problem = self._ended() if error.errno in CLOSED else CaptureError(f"reading: {error.strerror}")

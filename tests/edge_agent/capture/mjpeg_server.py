@@ -23,6 +23,9 @@ class MjpegCamera:
     """Send so many pictures, then nothing more, without closing; 0 accepts the request and says nothing."""
     close_after: int | None = None
     is_web_page: bool = False
+    redirect_to: str = ""
+    endless_part: tuple[bytes, bytes] | None = None
+    """In place of pictures: how a part's header goes on after its type, and what follows again and again."""
     status: int = 200
     user: str = ""
     password: str = ""
@@ -78,6 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(401)
             self.send_header("WWW-Authenticate", _challenge(camera.scheme))
             self.end_headers()
+        elif camera.redirect_to:
+            self.send_response(302)
+            self.send_header("Location", camera.redirect_to)
+            self.end_headers()
         elif camera.status != 200:
             self.send_error(camera.status)
         else:
@@ -92,6 +99,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_pictures(self) -> None:
         camera = self.camera
+        if camera.endless_part:
+            head, again = camera.endless_part
+            self.wfile.write(b"--frame\r\nContent-Type: image/jpeg\r\n" + head)
+            while not camera.ended.is_set():
+                self.wfile.write(again)
         sent = 0
         while not camera.ended.wait(camera.interval_s):
             if sent == camera.close_after:
