@@ -16,6 +16,9 @@ from edge_agent.capture.thinning import Thinner
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
 
+MOST_DAMAGED_IN_A_ROW = 10
+"""Of pictures that stand by themselves, before the camera is said to send none that can be decoded."""
+
 
 class Timeline(Protocol):
     """When pictures were taken: PresentationClock for what is live, FilePace for what is played."""
@@ -40,11 +43,13 @@ class FrameMaker:
         self._counters = counters
         self._thinner = Thinner(camera.fps)
         self._gate = KeyframeGate()
+        self._damaged_in_a_row = 0
         self._frame_id = 0
 
     def begin(self) -> None:
         """Expect a new connection or round: nothing of the one before is known of it."""
         self._gate = KeyframeGate()
+        self._damaged_in_a_row = 0
         self._timeline.restart()
 
     @property
@@ -79,23 +84,42 @@ class FrameMaker:
 
     def _thinned_then_decoded(self, source: Source, coded: CodedPicture) -> Iterator[Frame]:
         packet = coded.packet
-        self._gate.wants(packet.pts, is_keyframe=True, is_corrupt=False)
-        captured_s = self._kept_s(source.presentation_s(packet.pts), coded.arrived_s)
-        if captured_s is None:
+        captured_s = self._timeline.captured_s(source.presentation_s(packet.pts), coded.arrived_s)
+        is_kept = self._thinner.keep(captured_s)
+        if is_kept or not self._gate.is_open:
+            images = self._images(source, packet)
+            self._judge(is_sound=bool(images))
+            if not images:
+                return
+        self._counters.frames_seen += 1
+        if is_kept:
+            yield from self._frame(images[0], captured_s)
+        else:
+            self._counters.frames_thinned += 1
+
+    def _judge(self, *, is_sound: bool) -> None:
+        """Note whether a picture that stands by itself could be made: only many in a row close the gate."""
+        self._damaged_in_a_row = 0 if is_sound else self._damaged_in_a_row + 1
+        if is_sound:
+            self._gate.wants(None, is_keyframe=True, is_corrupt=False)
             return
+        self._counters.frames_corrupt += 1
+        if not self._gate.is_open or self._damaged_in_a_row >= MOST_DAMAGED_IN_A_ROW:
+            self._gate.damaged()
+
+    def _images(self, source: Source, packet: "av.Packet[av.VideoStream]") -> list[EncodedImage | None]:
+        """Make the image of a picture that stands by itself: none when it is damaged, None when too large."""
         if source.codec == "mjpeg":
             data = trimmed(bytes(packet))
             if not data.endswith(EOI):
-                self._counters.frames_corrupt += 1
-                return
+                return []
             if image := self._as_it_is(source, data):
-                yield from self._frame(image, captured_s)
-                return
-        for picture in self._decode(source, packet):
-            if picture.is_corrupt:
-                self._counters.frames_corrupt += 1
-            else:
-                yield from self._frame(self.encoder.encode(picture), captured_s)
+                return [image]
+        try:
+            pictures = source.decoder.decode(packet)
+        except av.error.FFmpegError:
+            return []
+        return [self.encoder.encode(picture) for picture in pictures[:1] if not picture.is_corrupt]
 
     def _kept_s(self, presentation_s: float | None, now_s: float) -> float | None:
         """Give the time of a picture, or None when it is thinned out."""

@@ -7,6 +7,7 @@ import simplejpeg
 from edge_agent.state import CameraState
 from tests.edge_agent.capture.conftest import Watch
 from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving
+from tests.memory import Memory
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +64,58 @@ def test_truncated_pictures_are_left_out(watch: Watch, pictures: list[bytes]) ->
         watcher.wait_for_frames(5)
 
     assert {frame.image_data for frame in watcher.frames} == {pictures[0]}
-    assert (
-        counters.frames_delivered + counters.frames_corrupt + counters.frames_thinned == counters.frames_seen
-    )
+    assert counters.frames_delivered + counters.frames_thinned == counters.frames_seen
+    assert CameraState.WAITING_FOR_KEYFRAME not in watcher.states
+
+
+def test_no_picture_can_be_decoded(watch: Watch, pictures: list[bytes]) -> None:
+    """A camera is said to be streaming only while something can be made of what it sends."""
+    cut = pictures[1][: len(pictures[1]) // 2]
+    with serving(MjpegCamera([cut], interval_s=0.02)) as camera:
+        watcher = watch(camera.url, fps=5.0)
+        counters = watcher.capture.counters
+        watcher.wait_until(lambda: counters.frames_corrupt >= 20, "twenty cut pictures")
+        while_cut = list(watcher.statuses)
+        camera.pictures = pictures
+        watcher.wait_for_frames(2)
+        camera.pictures = [cut]
+        watcher.wait_until(lambda: len(watcher.states) == 4, "the state after ten cut pictures in a row")
+
+    assert str(while_cut[-1]) == "waiting for keyframe: packets were lost or damaged"
+    assert CameraState.STREAMING not in {status.state for status in while_cut}
+    assert watcher.states[1:4] == [
+        CameraState.WAITING_FOR_KEYFRAME,
+        CameraState.STREAMING,
+        CameraState.WAITING_FOR_KEYFRAME,
+    ]
+
+
+@pytest.mark.parametrize("part", [b"Content-Length: 2000000000\r\n\r\n", b"\r\n", b"X: y"])
+def test_a_picture_without_end_is_bounded(watch: Watch, pictures: list[bytes], part: bytes) -> None:
+    """Whatever length a part tells, or none, no more is read of it than the largest picture has bytes."""
+    memory = Memory()
+    endless = b"\r\nX: y" * (1 << 18) if part.startswith(b"X") else bytes(1 << 20)
+    with serving(MjpegCamera(pictures, endless_part=(part, endless))) as camera:
+        memory.reset_peak()
+        before_bytes = memory.peak_bytes()
+        watcher = watch(camera.url)
+        status = watcher.wait_for_state(CameraState.OFFLINE)
+
+    assert status.reason == "no end of a picture within 32 MiB"
+    assert memory.peak_bytes() - before_bytes < 200 << 20
+
+
+def test_a_redirect_is_not_followed(watch: Watch, pictures: list[bytes]) -> None:
+    """The password goes to no other host."""
+    with (
+        serving(MjpegCamera(pictures, user="yard", password="p", scheme="basic")) as other,
+        serving(MjpegCamera(pictures, redirect_to=other.url)) as camera,
+    ):
+        watcher = watch(camera.url, "p", user="yard")
+        status = watcher.wait_for_state(CameraState.OFFLINE)
+
+    assert "redirects elsewhere" in status.reason
+    assert other.requests == 0
 
 
 def test_the_size_changes(watch: Watch, pictures: list[bytes]) -> None:
@@ -121,7 +171,8 @@ def test_a_camera_that_closes_is_offline_and_tried_again(watch: Watch, pictures:
         (
             {"is_web_page": True},
             CameraState.OFFLINE,
-            "HTTP request: {place} closed the connection or does not answer with multipart MJPEG",
+            "HTTP request: {place} closed the connection, redirects elsewhere"
+            " or does not answer with multipart MJPEG",
         ),
         ({"stop_after": 0}, CameraState.OFFLINE, "HTTP request: {place} did not answer within 0.5 s"),
         ({"scheme": "basic"}, CameraState.AUTHENTICATION_FAILED, "{place} wants a user and password"),
