@@ -38,10 +38,15 @@ def test_a_port_that_listens() -> None:
         assert connection.getpeername() == server.getsockname()
 
 
-def test_every_address_is_tried() -> None:
-    """A name with several addresses is reached if any of them listens."""
+def test_every_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with several addresses is reached if any of them listens: here the second."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        reach("localhost", server.getsockname()[1], 5.0).close()
+        port = server.getsockname()[1]
+        stream = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
+        answers = [(*stream, ("127.0.0.2", port)), (*stream, ("127.0.0.1", port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
+        with reach("camera.example", port, 5.0) as connection:
+            assert connection.getpeername() == ("127.0.0.1", port)
 
 
 def test_a_port_that_refuses() -> None:
