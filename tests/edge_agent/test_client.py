@@ -20,18 +20,11 @@ from edge_agent.config import CameraConfig, ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.frame import Frame
 from edge_agent.result import Result
+from tests.polling import until
 
 DEADLINE_S = 15.0
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something holds; fail with `what` when it does not within the deadline."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not within {DEADLINE_S:g} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 class Rig:
