@@ -1,0 +1,117 @@
+"""The one load generator of the project: `run_load` starts it in a process of its own.
+
+The loop is open. Each camera has a fixed schedule of instants, and a frame is due at its instant whatever
+became of those before it; latency counts from that instant to the arrival of the answer. A server that
+stalls, or a sender that has to wait for it, hides nothing.
+
+`python -m central_server.capacity.load` reads a spec as JSON on standard input and writes the result to
+standard output.
+"""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from central_server.capacity.load_result import LoadResult
+from central_server.capacity.load_spec import LoadError, LoadSpec
+from central_server.errors import ServerError
+
+__all__ = ["LoadError", "LoadResult", "LoadSpec", "run_load", "run_load_async"]
+
+# For the interpreter's start, the cameras' memory and the result's way back.
+MARGIN_S = 30.0
+
+
+def run_load(spec: LoadSpec) -> LoadResult:
+    """Run a load in a process of its own, and wait for its end.
+
+    It ends by itself: after the last frame's instant and the grace at the latest.
+
+    Raises:
+        LoadError: the server cannot be reached, an image not be read, or the process failed.
+
+    """
+    with subprocess.Popen(
+        _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            out, err = process.communicate(spec.to_json().encode(), _timeout_s(spec))
+        except subprocess.TimeoutExpired:
+            raise LoadError(f"the load on {spec.address} did not end by itself") from None
+        finally:
+            process.kill()
+    return _read(process.returncode, out, err)
+
+
+async def run_load_async(spec: LoadSpec) -> LoadResult:
+    """Do what `run_load` does, for a caller with an event loop."""
+    process = await asyncio.create_subprocess_exec(
+        *_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(_timeout_s(spec)):
+            out, err = await process.communicate(spec.to_json().encode())
+    except TimeoutError:
+        raise LoadError(f"the load on {spec.address} did not end by itself") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    return _read(process.returncode, out, err)
+
+
+def _command() -> list[str]:
+    return [sys.executable, "-m", "central_server.capacity.load"]
+
+
+def _timeout_s(spec: LoadSpec) -> float:
+    last_s = max(spec.phase_s(camera) + spec.duration_s for camera in range(spec.cameras))
+    return spec.connect_timeout_s + last_s + spec.grace_s + MARGIN_S
+
+
+def _read(code: int | None, out: bytes, err: bytes) -> LoadResult:
+    if code != 0:
+        lines = err.decode(errors="replace").strip().splitlines()
+        raise LoadError(lines[-1] if lines else f"the load generator ended with code {code}")
+    try:
+        return LoadResult.from_bytes(out)
+    except ValueError as error:
+        raise LoadError(str(error)) from error
+
+
+def main() -> None:
+    """Be the generator's process."""
+    # The caller answers for Ctrl-C; no traceback of this process stands beside its line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # gRPC reads it when it is imported. What goes wrong with a call is in the result.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from central_server.capacity.generator import generate
+
+    try:
+        spec = LoadSpec.from_json(sys.stdin.read())
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            gc.collect()
+            gc.freeze()
+            gc.disable()
+            result = runner.run(generate(spec))
+    except (ServerError, ValueError) as error:
+        sys.exit(str(error))
+    sys.stdout.buffer.write(result.to_bytes())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return new_event_loop
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""What became of a load: one row a frame, and what follows from the rows."""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from central_server.frame import Outcome
+
+UNANSWERED = -1
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """Every frame that was due, in the order of cameras and instants; all arrays are (frames,).
+
+    Attributes:
+        cameras: how many there were.
+        camera: which camera, from 0.
+        due_s: the scheduled instant, from the start.
+        lag_s: how much later than it could the generator took the frame up: its own lag.
+        sent_s: when its writing began, from the start; NaN for never.
+        answered_s: when its answer had arrived, from the start; NaN for never.
+        outcome: as on the wire; UNANSWERED for never, 0 for an answer that tells nothing.
+        errors: why a camera's call ended early, by camera.
+        processor_s: the generator's own processor time, from start to end.
+        start_s: the start, by the machine's monotonic clock.
+        length_s: from the start to the end.
+        gave_up: a frame was late or not detected, and the run ended with it.
+
+    """
+
+    cameras: int
+    camera: NDArray[np.int32]
+    due_s: Floats
+    lag_s: Floats
+    sent_s: Floats
+    answered_s: Floats
+    outcome: NDArray[np.int8]
+    errors: Mapping[int, str] = field(default_factory=dict)
+    processor_s: float = 0.0
+    start_s: float = 0.0
+    length_s: float = 0.0
+    gave_up: bool = False
+
+    @property
+    def due(self) -> int:
+        """How many frames were due."""
+        return len(self.due_s)
+
+    @property
+    def sent(self) -> int:
+        """How many frames the generator began to write."""
+        return int(np.isfinite(self.sent_s).sum())
+
+    @property
+    def answered(self) -> int:
+        """How many frames were answered, whatever the outcome."""
+        return int((self.outcome != UNANSWERED).sum())
+
+    @property
+    def unanswered(self) -> int:
+        """How many frames were due and never answered, sent or not."""
+        return self.due - self.answered
+
+    @property
+    def detected(self) -> int:
+        """How many frames the server has looked at."""
+        return int((self.outcome == Outcome.DETECTED).sum())
+
+    def counts(self, camera: int | None = None) -> Counter[str]:
+        """Count what became of the frames, of one camera or of all, e.g. ``stale``, ``unanswered``."""
+        outcome = self.outcome if camera is None else self.outcome[self.camera == camera]
+        values, numbers = np.unique(outcome, return_counts=True)
+        return Counter(
+            {_words(value): number for value, number in zip(values.tolist(), numbers.tolist(), strict=True)}
+        )
+
+    def detected_of_cameras(self) -> NDArray[np.int64]:
+        """How many frames of each camera were detected, (cameras,)."""
+        return np.bincount(self.camera[self.outcome == Outcome.DETECTED], minlength=self.cameras)
+
+    @property
+    def latencies_ms(self) -> Floats:
+        """From the scheduled instant to the answer's arrival, of all detected frames."""
+        chosen = self.outcome == Outcome.DETECTED
+        return (self.answered_s[chosen] - self.due_s[chosen]) * 1e3
+
+    @property
+    def p50_ms(self) -> float:
+        """The median latency of the detected frames; NaN without any."""
+        return percentile(self.latencies_ms, 0.5)
+
+    @property
+    def p99_ms(self) -> float:
+        """The latency that 99 % of the detected frames do not exceed; NaN without any."""
+        return percentile(self.latencies_ms, 0.99)
+
+    @property
+    def slowest_ms(self) -> float:
+        """The longest latency of a detected frame; NaN without any."""
+        return percentile(self.latencies_ms, 1.0)
+
+    @property
+    def lag_ms(self) -> Floats:
+        """How late the generator itself was, of the frames that it took up."""
+        return self.lag_s[np.isfinite(self.sent_s)] * 1e3
+
+    @property
+    def backpressure_ms(self) -> Floats:
+        """How long due frames waited for the write before them (or for the window), of those sent."""
+        sent = np.isfinite(self.sent_s)
+        waited_s: Floats = self.sent_s[sent] - self.due_s[sent] - self.lag_s[sent]
+        return waited_s * 1e3
+
+    def holds(self, latency_ms: float) -> bool:
+        """Whether every frame that was due was answered `detected` within the bound."""
+        return self.detected == self.due and not self.gave_up and self.slowest_ms <= latency_ms
+
+    def between(self, from_s: float, until_s: float) -> "LoadResult":
+        """Cut to the frames due in [from_s, until_s) after the start; processor time stays as it is."""
+        chosen = (self.due_s >= from_s) & (self.due_s < until_s)
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
+
+    def summary(self) -> dict[str, Any]:
+        """Give the figures for a report, as JSON takes them."""
+        return {
+            "cameras": self.cameras,
+            "due": self.due,
+            "sent": self.sent,
+            "answered": self.answered,
+            "outcomes": dict(self.counts()),
+            "errors": sorted(set(self.errors.values())),
+            "latency_ms": {"p50": _or_none(self.p50_ms), "p99": _or_none(self.p99_ms),
+                           "slowest": _or_none(self.slowest_ms)},
+            "generator": {
+                "lag_ms": _spread(self.lag_ms),
+                "backpressure_ms": _spread(self.backpressure_ms),
+                "processor_s": self.processor_s,
+                "length_s": self.length_s,
+            },
+        }  # fmt: skip
+
+    def to_bytes(self) -> bytes:
+        """Write it for the caller's process."""
+        facts = {
+            "cameras": self.cameras, "errors": dict(self.errors), "processor_s": self.processor_s,
+            "start_s": self.start_s, "length_s": self.length_s, "gave_up": self.gave_up,
+        }  # fmt: skip
+        file = io.BytesIO()
+        np.savez(
+            file,
+            facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
+            **{name: getattr(self, name) for name in ARRAYS},
+        )
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "LoadResult":
+        """Read it in the caller's process.
+
+        Raises:
+            ValueError: the bytes are none.
+
+        """
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                facts = json.loads(arrays["facts"].tobytes())
+                facts["errors"] = {int(camera): text for camera, text in facts["errors"].items()}
+                return cls(**facts, **{name: arrays[name] for name in ARRAYS})
+        except (ValueError, KeyError, EOFError, OSError) as error:
+            raise ValueError(f"found {len(data)} bytes that are no result of a load") from error
+
+
+ARRAYS = ("camera", "due_s", "lag_s", "sent_s", "answered_s", "outcome")
+
+
+def percentile(values: Floats, fraction: float) -> float:
+    """Give the smallest value that at least this fraction of the values does not exceed; NaN of none."""
+    return float(np.quantile(values, fraction, method="inverted_cdf")) if len(values) else float("nan")
+
+
+def _spread(values: Floats) -> dict[str, float | None]:
+    return {name: _or_none(percentile(values, q)) for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))}
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _words(outcome: int) -> str:
+    if outcome == UNANSWERED:
+        return "unanswered"
+    known = {int(member): member.words for member in Outcome}
+    return known.get(outcome, f"outcome {outcome}")
