@@ -1,7 +1,6 @@
 """The load itself: one event loop, a writer and a reader for each camera."""
 
 import asyncio
-import contextlib
 import math
 import random
 import resource
@@ -84,13 +83,12 @@ class Camera:
     async def read(self, start_s: float) -> None:
         """Note each answer as it arrives, until the call has ended."""
         try:
-            while (data := await self._call.read()) is not grpc.aio.EOF:
+            while self._answered < self.frames:
+                data = await self._call.read()
+                if data is grpc.aio.EOF:
+                    break
                 self._note(data, time.monotonic() - start_s)
-            code, detail = await self._call.code(), await self._call.details()
-            if code is not grpc.StatusCode.OK:
-                self.error = f"{code.name}: {detail}"
-            elif self._answered < self.frames:
-                self.error = f"the server ended the call with {self._answered} frames answered"
+            self.error = await self._last_words()
         except grpc.aio.AioRpcError as error:
             self.error = f"{error.code().name}: {error.details()}"
         except ValueError as error:
@@ -98,6 +96,21 @@ class Camera:
             self._call.cancel()
         if self._gives_up and self.error:
             self._end.set()
+
+    async def _last_words(self) -> str:
+        """Wait for the end of the call; say what was wrong with it, if anything."""
+        try:
+            async with asyncio.timeout(END_S):
+                if (data := await self._call.read()) is not grpc.aio.EOF:
+                    self._note(data, NEVER)
+        except TimeoutError:
+            return f"the server did not end the call within {END_S:g} s of its last answer"
+        code, detail = await self._call.code(), await self._call.details()
+        if code is not grpc.StatusCode.OK:
+            return f"{code.name}: {detail}"
+        if self._answered < self.frames:
+            return f"the server ended the call with {self.frames - self._answered} frames unanswered"
+        return ""
 
     def _note(self, data: bytes, now_s: float) -> None:
         frame_id, outcome = read_answer(data)
@@ -111,8 +124,6 @@ class Camera:
         self._room.set()
         if self._gives_up and (outcome != Outcome.DETECTED or now_s - self.due_s[n] > self._late_s):
             self._end.set()
-        if self._answered == self.frames:
-            asyncio.get_running_loop().call_later(END_S, self._call.cancel)
 
 
 async def generate(spec: LoadSpec) -> LoadResult:
@@ -146,21 +157,19 @@ async def _run(spec: LoadSpec, cameras: list[Camera], end: asyncio.Event) -> Loa
     ]
     last_due_s = max(camera.due_s[-1] for camera in cameras)
     ended = asyncio.create_task(end.wait())
-    done = asyncio.gather(*tasks)
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.wait(
-            (ended, done),
-            timeout=LEAD_S + last_due_s + spec.grace_s,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+    done = asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(
+        (ended, done), timeout=LEAD_S + last_due_s + spec.grace_s, return_when=asyncio.FIRST_COMPLETED
+    )
     length_s = time.monotonic() - start_s
     used_s = _processor_s() - used_s
-    gave_up = end.is_set()
-    result = _result(cameras, start_s, length_s, used_s, gave_up)
-    ended.cancel()
-    for task in tasks:
+    result = _result(cameras, start_s, length_s, used_s, end.is_set())
+    for task in (ended, *tasks):
         task.cancel()
-    await asyncio.gather(ended, done, *tasks, return_exceptions=True)
+    for failure in await asyncio.gather(ended, *tasks, return_exceptions=True):
+        # A call that is given up cancels whoever waits for it.
+        if isinstance(failure, BaseException) and not isinstance(failure, asyncio.CancelledError):
+            raise failure
     return result
 
 

@@ -90,7 +90,8 @@ class LoadResult:
     def latencies_ms(self) -> Floats:
         """From the scheduled instant to the answer's arrival, of all detected frames."""
         chosen = self.outcome == Outcome.DETECTED
-        return (self.answered_s[chosen] - self.due_s[chosen]) * 1e3
+        latencies_s: Floats = self.answered_s[chosen] - self.due_s[chosen]
+        return latencies_s * 1e3
 
     @property
     def p50_ms(self) -> float:
