@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Seconds that the demo runs; 0 until Ctrl-C.
 DURATION ?= 0
-SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd)
+SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.hpp)
 
 .PHONY: demo test soak check reference bench clean
 
@@ -32,7 +32,7 @@ bench: $(VENV)/.test-ready
 
 clean:
 	rm -rf $(VENV) build dist demo-run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -f cython_ext/*.c cython_ext/*.so proto/camera_ai/*_pb2*
+	rm -f cython_ext/*.c cython_ext/*.cpp cython_ext/*.so proto/camera_ai/*_pb2*
 
 $(VENV)/bin/python:
 	@sh tools/prerequisites.sh $(PYTHON)

@@ -14,6 +14,8 @@ from setuptools.command.build import build
 PROTO_ROOT = Path("proto")
 PROTO_PACKAGE = PROTO_ROOT / "camera_ai"
 KERNELS = sorted(path.stem for path in Path("cython_ext").glob("*.pyx"))
+# A kernel that wraps a C++ header of its name is built as C++.
+HEADERS = {path.stem: str(path) for path in Path("cython_ext").glob("*.hpp")}
 # CYTHON_DEBUG=1 builds the kernels with bounds checks, for one run of their tests.
 DEBUG = os.environ.get("CYTHON_DEBUG") == "1"
 
@@ -68,6 +70,8 @@ def kernels():
         Extension(
             f"cython_ext.{name}",
             [f"cython_ext/{name}.pyx"],
+            language="c++" if name in HEADERS else "c",
+            depends=[HEADERS[name]] if name in HEADERS else [],
             extra_compile_args=[
                 "-O1" if DEBUG else "-O3",
                 "-fno-math-errno",
@@ -76,6 +80,7 @@ def kernels():
                 "-ffp-contract=off",
                 "-Wall",
                 "-Wno-unused-function",
+                *(["-std=c++17"] if name in HEADERS else []),
             ],
         )
         for name in KERNELS
@@ -101,7 +106,8 @@ def kernels():
         sys.stderr.write(said.getvalue())
     if "performance hint" in said.getvalue():
         for name in KERNELS:
-            Path(f"cython_ext/{name}.c").unlink(missing_ok=True)
+            for ending in (".c", ".cpp"):
+                Path(f"cython_ext/{name}{ending}").unlink(missing_ok=True)
         raise SystemExit("a kernel has a performance hint (above): mend it")
     return modules
 
@@ -111,7 +117,7 @@ setup(
     package_dir={"camera_ai": "proto/camera_ai"},
     package_data={
         "camera_ai": ["*.proto", "py.typed"],
-        "cython_ext": ["*.pyi", "*.pxd", "py.typed"],
+        "cython_ext": ["*.pyi", "*.pxd", "*.hpp", "py.typed"],
         "edge_agent": ["media/walkers.mp4", "py.typed"],
         "central_server": ["models/LICENSE", "models/ssdlite_mobilenet_v2_coco.*", "py.typed"],
     },

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the tests need, as root or with sudo; says which.
 set -e
-packages="gcc libc6-dev python3-dev python3-venv
+packages="gcc g++ libc6-dev python3-dev python3-venv
     gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good
     gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav gstreamer1.0-rtsp"
 missing=

@@ -19,6 +19,7 @@ NEEDED = {
     *(f"camera_ai/{name}{end}" for name in PROTOS for end in STUB_ENDS),
     *(f"cython_ext/{kernel}{end}" for kernel in KERNELS for end in (".pyi", ".pxd")),
     "cython_ext/reference.py",
+    "cython_ext/worker_pool.hpp",
     "central_server/models/ssdlite_mobilenet_v2_coco.onnx",
     "central_server/models/ssdlite_mobilenet_v2_coco.anchors.npy",
     "central_server/models/ssdlite_mobilenet_v2_coco.labels.txt",
@@ -50,7 +51,9 @@ def test_the_sdist_has_sources_and_nothing_made_of_them(built: Path) -> None:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
 
     assert {"setup.py", "proto/camera_ai/detection.proto", "cython_ext/nms.pyx", "NOTICE"} <= set(names)
+    assert "cython_ext/worker_pool.hpp" in names
     assert [name for name in names if name.endswith((".so", ".c", "_pb2.py", "_pb2.pyi", ".pyc"))] == []
+    assert [name for name in names if name.startswith("cython_ext/") and name.endswith(".cpp")] == []
 
 
 @pytest.mark.timeout(300)
