@@ -64,11 +64,12 @@ class Camera:
         call, ends = self._call, self._ends
         try:
             for n, due_s in enumerate(self.due_s):
-                wait_s = start_s + due_s - time.monotonic()
-                if wait_s > 0:
-                    # The loop's timers have whole milliseconds: rounded up, or it would wake too early.
-                    await asyncio.sleep(math.ceil(wait_s * 1e3) / 1e3)
-                    self.lag_s[n] = time.monotonic() - start_s - due_s
+                early_s = start_s + due_s - time.monotonic()
+                while early_s > 0:
+                    # The loop's timers have whole milliseconds, by a clock that may be some tenths behind.
+                    await asyncio.sleep(math.ceil(early_s * 1e3) / 1e3)
+                    early_s = start_s + due_s - time.monotonic()
+                    self.lag_s[n] = -early_s
                 while self._in_flight >= self._window:
                     self._room.clear()
                     await self._room.wait()

@@ -45,6 +45,7 @@ def run_load(spec: LoadSpec) -> LoadResult:
             raise LoadError(f"the load on {spec.address} did not end by itself") from None
         finally:
             process.kill()
+            process.wait()
     return _read(process.returncode, out, err)
 
 
