@@ -2,13 +2,16 @@
 
 import json
 import platform
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench import footprint, kernels, restarts, street
+from bench import footprint, kernels, restarts, servers, street
 from bench.report import Report, cores_and_load
+from bench.servers.variants import VARIANTS
+from central_server.capacity.load import LoadError
 
 app = typer.Typer(
     help="Measures. Times are of this machine and this run: quote ratios.",
@@ -22,36 +25,56 @@ Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Keep 
 Quick = Annotated[bool, typer.Option("--quick", help="A short form, under two minutes.")]
 
 
-def _show(report: Report, json_file: Path | None) -> None:
-    report.print()
+def _show(json_file: Path | None, *reports: Report) -> None:
+    for report in reports:
+        report.print()
     machine = {"machine": platform.machine(), "python": platform.python_version(), **cores_and_load()}
     typer.echo(f"machine: {machine}")
     if json_file is not None:
-        json_file.write_text(json.dumps({"machine": machine, **report.to_json()}, indent=2) + "\n")
+        figures = {"machine": machine, "reports": [report.to_json() for report in reports]}
+        json_file.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
 
 
 @app.command("kernels")
 def kernels_command(json_file: Json = None, quick: Quick = False) -> None:
     """Each kernel against NumPy or OpenCV, after checking that the answers are equal."""
-    _show(kernels.measure(quick=quick), json_file)
+    _show(json_file, kernels.measure(quick=quick))
 
 
 @app.command("footprint")
 def footprint_command(json_file: Json = None, quick: Quick = False) -> None:
     """Processor time of the commands, memory of the agent and the server at work."""
-    _show(footprint.measure(quick=quick), json_file)
+    _show(json_file, footprint.measure(quick=quick))
 
 
 @app.command("street")
 def street_command(json_file: Json = None, quick: Quick = False) -> None:
     """Run the main job: an RTSP camera at 10 fps through agent and server; frames answered, latency."""
-    _show(street.measure(quick=quick), json_file)
+    _show(json_file, street.measure(quick=quick))
 
 
 @app.command("restarts")
 def restarts_command(json_file: Json = None, quick: Quick = False) -> None:
     """How soon a camera's frames are answered again after camera or server come back."""
-    _show(restarts.measure(quick=quick), json_file)
+    _show(json_file, restarts.measure(quick=quick))
 
 
-app()
+@app.command("servers")
+def servers_command(
+    json_file: Json = None,
+    quick: Quick = False,
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the slowest answers; .svg or .png.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="A,B", help=f"Of {', '.join(v.name for v in VARIANTS)}.")
+    ] = None,
+) -> None:
+    """Six kinds of server, Python and C++ and ours: latency as published, capacity, cost of a frame."""
+    _show(json_file, *servers.measure(quick=quick, only=only, chart_file=chart))
+
+
+try:
+    app()
+except (LoadError, RuntimeError, ValueError) as error:
+    sys.exit(f"bench: {error}")

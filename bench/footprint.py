@@ -47,7 +47,7 @@ def _memory(report: Report, seconds: int) -> None:
             programs.edge_agent(config, "add-camera", "street", f"rtsp://127.0.0.1:{camera.said}/live")
             with programs.running_agent(config, results) as agent:
                 answered = len(programs.wait_for_results(results, seconds * 10, timeout_s=seconds * 3 + 20))
-                agent_mb = agent.memory_info().rss / 1e6
-                server_mb = server.usage.memory_info().rss / 1e6
+                agent_mb = agent.resident_bytes() / 1e6
+                server_mb = server.usage.resident_bytes() / 1e6
     report.add(f"agent, one 768 x 576 camera, after {answered} frames", agent_mb, "MB RSS", "<= 150")
     report.add("server, coco-ssd, two workers, with that camera", server_mb, "MB RSS", "<= 350")

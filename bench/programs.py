@@ -5,6 +5,8 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,28 +14,48 @@ from typing import Any
 
 import psutil
 
+from bench.usage import Usage
+
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 WALKERS = ROOT / "tests" / "media" / "walkers.mp4"
 GSTREAMER_CAMERA = ROOT / "tests" / "gstreamer" / "gst_rtsp_server.py"
+REFERENCE = ROOT / "reference_server" / "build" / "reference-server"
 START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 15.0
 
 
 class Started:
-    """A program with its first line of interest read; as a context manager it ends with the block."""
+    """A program with its first line of interest read; as a context manager it ends with the block.
+
+    Raises:
+        RuntimeError: it ended, or said nothing of interest in time; with what it said instead.
+
+    """
 
     def __init__(self, pattern: str, *command: str | Path) -> None:
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
-        )
-        output = self.process.stdout
-        if output is None:
-            raise RuntimeError("no pipe to read from")
-        for line in output:
-            if match := re.search(pattern, line):
-                self.said = match[1]
-                return
-        raise RuntimeError(f"{command} ended without a line {pattern!r}")
+        with tempfile.TemporaryFile("w+") as errors:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1, cwd=ROOT
+            )
+            output = self.process.stdout
+            if output is None:
+                raise RuntimeError("no pipe to read from")
+            patience = threading.Timer(START_TIMEOUT_S, self.kill)
+            patience.start()
+            try:
+                for line in output:
+                    if match := re.search(pattern, line):
+                        self.said = match[1]
+                        return
+            finally:
+                patience.cancel()
+            self.process.wait(STOP_TIMEOUT_S)
+            errors.seek(0)
+            said = " ".join(errors.read()[-500:].split())
+            raise RuntimeError(
+                f"{' '.join(map(str, command))}: no line {pattern!r}; it said: {said or 'nothing'}"
+            )
 
     def __enter__(self) -> "Started":
         return self
@@ -42,27 +64,29 @@ class Started:
         self.stop()
 
     @property
-    def usage(self) -> psutil.Process:
-        """The process, to be asked for memory and processor time."""
-        return psutil.Process(self.process.pid)
+    def usage(self) -> Usage:
+        """What it uses, with the processes that it started."""
+        return Usage(self.process.pid)
 
     def processor_s(self) -> float:
         """Give the processor time used so far, user and system."""
-        times = self.usage.cpu_times()
-        return float(times.user + times.system)
+        return self.usage.processor_s()
 
     def stop(self) -> None:
         """End it, gently first."""
         self.process.terminate()
         try:
-            self.process.wait(15)
+            self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
         if self.process.stdout is not None:
             self.process.stdout.close()
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """End it at once, as a power cut would, with the processes that it started."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.process.pid).children(recursive=True):
+                process.kill()
         self.process.kill()
         self.process.wait()
 
@@ -70,6 +94,23 @@ class Started:
 def server(*options: str, listen: str = "127.0.0.1:0") -> Started:
     """Start a central server; `said` is its address."""
     return Started(r"listening (\S+)", BIN / "central-server", "serve", "--listen", listen, *options)
+
+
+def reference_server(*options: str) -> Started:
+    """Start the C++ reference server; `said` is its address.
+
+    Raises:
+        RuntimeError: it is not built.
+
+    """
+    if not REFERENCE.exists():
+        raise RuntimeError(f"no {REFERENCE.relative_to(ROOT)}: build it with `make reference`")
+    return Started(r"listening (\S+)", REFERENCE, "--listen", "127.0.0.1:0", *options)
+
+
+def module(pattern: str, name: str, *options: str) -> Started:
+    """Start a module of the bench as a program of its own."""
+    return Started(pattern, sys.executable, "-m", name, *options)
 
 
 def gstreamer_camera(*options: str, port: str = "0") -> Started:
@@ -83,16 +124,16 @@ def edge_agent(config: Path, *arguments: str) -> None:
 
 
 @contextlib.contextmanager
-def running_agent(config: Path, results: Path) -> Iterator[psutil.Process]:
+def running_agent(config: Path, results: Path) -> Iterator[Usage]:
     """Run the agent with its results in a file."""
     process = subprocess.Popen(
         [BIN / "edge-agent", "--config", config, "--log-level", "warning", "run", "--results", results]
     )
     try:
-        yield psutil.Process(process.pid)
+        yield Usage(process.pid)
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(STOP_TIMEOUT_S)
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,138 @@
+"""What each server costs: processor time a frame, memory, memory a stream."""
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bench.answers import check_published
+from bench.progress import Steps
+from bench.report import Report, ratio, spread
+from bench.servers.run import FPS, PAYLOAD_BYTES, run
+from bench.servers.variants import ASYNC_CPP, CENTRAL, Variant, Work
+from central_server.capacity.load import LoadSpec, run_load
+
+NO_WORK = Work(0)
+# A load that all of them hold.
+CAMERAS = 10
+ROUNDS = 5
+MOST_RATIO = 2.2
+AIMED_RATIO = 1.5
+FEW_STREAMS, MANY_STREAMS = 10, 100
+SLOW_FPS = 1.0
+
+
+@dataclass
+class Costs:
+    """Figures of each variant, one a round."""
+
+    processor_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    peak_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    proportional_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    stream_kb: dict[str, str] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+
+def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Report:
+    """Measure in rounds in which the servers take turns."""
+    rounds, duration_s = (1, 2.0) if quick else (ROUNDS, 6.0)
+    costs = Costs()
+    for number in range(1, rounds + 1):
+        for variant in variants:
+            steps.begin(f"cost, round {number} of {rounds}: {variant.title}")
+            _measure_frames(costs, variant, duration_s)
+    if not quick:
+        for variant in variants:
+            steps.begin(f"memory a stream: {variant.title}")
+            costs.stream_kb[variant.name] = _measure_streams(variant)
+    return _report(costs, variants, duration_s, rounds)
+
+
+def _measure_frames(costs: Costs, variant: Variant, duration_s: float) -> None:
+    found = run(variant, NO_WORK, CAMERAS, duration_s)
+    if found.detected != found.due:
+        raise RuntimeError(
+            f"{variant.title}: found {dict(found.outcomes)}, expected all {found.due} detected"
+        )
+    costs.processor_ms[variant.name].append(found.server_processor_s * 1e3 / found.detected)
+    costs.peak_mb[variant.name].append(found.peak_bytes / 1e6)
+    costs.proportional_mb[variant.name].append(found.proportional_bytes / 1e6)
+    costs.runs.append(found.to_json())
+
+
+def _measure_streams(variant: Variant) -> str:
+    """Give the kilobytes that a stream adds to a server, resident and proportional."""
+    many = min(MANY_STREAMS, variant.most_streams)
+    sizes = [_size_with_streams(variant, streams) for streams in (FEW_STREAMS, many)]
+    a_stream_kb = [
+        (after - before) / (many - FEW_STREAMS) / 1e3 for before, after in zip(*sizes, strict=True)
+    ]
+    return f"{a_stream_kb[0]:,.0f}; {a_stream_kb[1]:,.0f} (of {many})"
+
+
+def _size_with_streams(variant: Variant, streams: int) -> tuple[int, int]:
+    """Give a fresh server's resident and proportional memory while it has so many slow streams."""
+    duration_s = 6.0
+    with variant.start(NO_WORK) as server, ThreadPoolExecutor(1) as pool:
+        check_published(server.said, PAYLOAD_BYTES)
+        usage = server.usage
+        spec = LoadSpec(
+            server.said, streams, fps=SLOW_FPS, duration_s=duration_s, payload_bytes=PAYLOAD_BYTES
+        )
+        load = pool.submit(run_load, spec)
+        sizes = []
+        # Looked at again and again: when the streams are all open the memory has reached its height.
+        while not load.done():
+            sizes.append((usage.resident_bytes(), usage.proportional_bytes()))
+            time.sleep(0.2)
+        result = load.result()
+    if result.detected != result.due:
+        raise RuntimeError(
+            f"{variant.title}: found {dict(result.counts())}, expected all {result.due} detected"
+        )
+    return max(sizes)
+
+
+def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds: int) -> Report:
+    table = Report(
+        f"cost of a frame without work: {CAMERAS} cameras, {FPS:g} fps, {PAYLOAD_BYTES:,} bytes, "
+        f"{duration_s:g} s",
+        (
+            "server",
+            "processor ms a frame",
+            "of single runs",
+            "peak MB (RSS)",
+            "MB (PSS)",
+            "kB a stream, RSS; PSS",
+        ),
+        notes=[
+            "processor time: user and system of the server, with the processes it started, over frames "
+            f"answered; medians of {rounds}, runs take turns between the servers",
+            "memory: the sum over its processes; RSS counts pages that processes share in each of them, PSS "
+            "in parts",
+            f"kB a stream: from {FEW_STREAMS} to {MANY_STREAMS} streams with a frame of {PAYLOAD_BYTES:,} "
+            "bytes a second, each stream on a connection of its own, each time a fresh server (sync "
+            "Python: as many as its pool serves)",
+        ],
+        runs=costs.runs,
+    )
+    for variant in variants:
+        processor_ms = costs.processor_ms[variant.name]
+        table.add(
+            variant.title,
+            float(np.median(processor_ms)),
+            spread(processor_ms),
+            float(np.median(costs.peak_mb[variant.name])),
+            float(np.median(costs.proportional_mb[variant.name])),
+            costs.stream_kb.get(variant.name, "-"),
+        )
+    ours, theirs = costs.processor_ms[CENTRAL.name], costs.processor_ms[ASYNC_CPP.name]
+    if ours and theirs:
+        what = f"processor time a frame, central server / {ASYNC_CPP.title}"
+        table.targets.append(ratio(what, ours, theirs, "<=", MOST_RATIO))
+        table.targets.append(ratio(f"{what} (the aim)", ours, theirs, "<=", AIMED_RATIO))
+    return table

@@ -1,0 +1,101 @@
+"""One run: a fresh server, a checked answer, a load, and what became of both."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.answers import check_published
+from bench.servers.variants import Variant, Work
+from central_server.capacity.load import LoadResult, LoadSpec, run_load
+
+BOUND_MS = 100.0
+FPS = 10.0
+PAYLOAD_BYTES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The figures of a run.
+
+    Latencies are those of detected frames, from the scheduled instant; `slowest_ms` counts a frame that
+    was never answered with the time that it had waited when the run ended.
+    """
+
+    variant: str
+    cameras: int
+    due: int
+    detected: int
+    unanswered: int
+    outcomes: Mapping[str, int]
+    holds: bool
+    average_ms: float
+    least_ms: float
+    p99_ms: float
+    slowest_ms: float
+    generator_lag_p99_ms: float
+    generator_lag_ms: float
+    generator_processor_s: float
+    server_processor_s: float
+    peak_bytes: int
+    proportional_bytes: int
+    length_s: float
+    errors: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all figures."""
+        return asdict(self)
+
+
+def run(variant: Variant, work: Work, cameras: int, duration_s: float, **load: Any) -> Run:
+    """Start a server, see that it answers what all answer, offer it a load, and end it.
+
+    The connections are one a camera, for every variant alike.
+    """
+    with variant.start(work) as server:
+        check_published(server.said, PAYLOAD_BYTES)
+        spec = LoadSpec(
+            server.said, cameras, fps=FPS, duration_s=duration_s, payload_bytes=PAYLOAD_BYTES, **load
+        )
+        usage = server.usage
+        before_s = usage.processor_s()
+        result = run_load(spec)
+        used_s = usage.processor_s() - before_s
+        return summed_up(variant, result, used_s, usage.peak_bytes(), usage.proportional_bytes())
+
+
+def summed_up(
+    variant: Variant, result: LoadResult, used_s: float, peak_bytes: int, proportional_bytes: int
+) -> Run:
+    """Take from a load's result what the tables need."""
+    latencies_ms = result.latencies_ms
+    lag_ms = result.lag_ms
+    return Run(
+        variant=variant.name,
+        cameras=result.cameras,
+        due=result.due,
+        detected=result.detected,
+        unanswered=result.unanswered,
+        outcomes=dict(result.counts()),
+        holds=result.holds(BOUND_MS),
+        average_ms=float(latencies_ms.mean()) if len(latencies_ms) else float("nan"),
+        least_ms=float(latencies_ms.min()) if len(latencies_ms) else float("nan"),
+        p99_ms=result.p99_ms,
+        slowest_ms=slowest_ms(result),
+        generator_lag_p99_ms=float(np.quantile(lag_ms, 0.99)) if len(lag_ms) else float("nan"),
+        generator_lag_ms=float(lag_ms.max()) if len(lag_ms) else float("nan"),
+        generator_processor_s=result.processor_s,
+        server_processor_s=used_s,
+        peak_bytes=peak_bytes,
+        proportional_bytes=proportional_bytes,
+        length_s=result.length_s,
+        errors=tuple(sorted(set(result.errors.values()))),
+    )
+
+
+def slowest_ms(result: LoadResult) -> float:
+    """Give the longest latency, or the longest that an unanswered frame has waited by the run's end."""
+    unanswered = ~np.isfinite(result.answered_s)
+    waited_ms = (result.length_s - result.due_s[unanswered]) * 1e3
+    return float(max(result.slowest_ms if result.detected else 0.0, waited_ms.max(initial=0.0)))
