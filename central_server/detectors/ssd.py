@@ -18,6 +18,8 @@ IOU_THRESHOLD = 0.6
 MAX_DETECTIONS = 100
 OUTPUTS = ("box_encodings", "class_logits")
 
+Output = tuple[NDArray[np.float32], NDArray[np.float32]]
+
 
 class Ssd:
     """SSD with box encodings (n, 4) and class logits (n, classes) against anchors (n, 4).
@@ -42,20 +44,29 @@ class Ssd:
 
     def detect(self, image: NDArray[np.uint8], query: Query) -> Detections:
         """See `Detector.detect`. The GIL is held only between resize, inference, decoding and NMS."""
+        tensor, frame_wh = self.prepare(image)
+        return self.find_boxes(self.run_model(tensor), frame_wh, query)
+
+    def prepare(self, image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], tuple[int, int]]:
+        """Fill the model's input (1, 3, height, width); the frame's size, px, is for the boxes."""
         resize_to_tensor(image, self._tensor.shape[2:], INPUT_SCALE, INPUT_OFFSET, out=self._tensor)
-        encodings, logits = self.run_model(self._tensor)
+        return self._tensor, (image.shape[1], image.shape[0])
+
+    def run_model(self, tensor: NDArray[np.float32]) -> Output:
+        """Infer: (1, 3, height, width) in; box encodings (1, n, 4) and class logits (1, n, classes) out."""
+        encodings, logits = self._session.run(OUTPUTS, {self._input_name: tensor})
+        return encodings, logits
+
+    def find_boxes(self, output: Output, frame_wh: tuple[int, int], query: Query) -> Detections:
+        """Decode what the model said, and keep of overlapping boxes the best."""
+        encodings, logits = output
         boxes_xyxy, scores, class_ids = decode_ssd(
             encodings[0],
             logits[0],
             self.anchors,
-            (image.shape[1], image.shape[0]),
+            frame_wh,
             query.min_score,
             class_mask=self._named if query.class_mask is None else self._named & query.class_mask,
         )
         kept = nms(boxes_xyxy, scores, class_ids, IOU_THRESHOLD, max_detections=MAX_DETECTIONS)
         return Detections(boxes_xyxy[kept], scores[kept], class_ids[kept])
-
-    def run_model(self, tensor: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Infer: (1, 3, height, width) in; box encodings (1, n, 4) and class logits (1, n, classes) out."""
-        encodings, logits = self._session.run(OUTPUTS, {self._input_name: tensor})
-        return encodings, logits

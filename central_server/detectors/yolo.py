@@ -11,6 +11,7 @@ from central_server.detectors.layouts import ImageInput, Kind, Layout
 from central_server.errors import DetectorError
 from central_server.frame import Detections
 from cython_ext.boxes import decode_yolo, decode_yolox
+from cython_ext.letterbox import Letterbox
 from cython_ext.nms import nms
 from cython_ext.resize import letterbox_to_tensor, unletterbox
 
@@ -60,8 +61,13 @@ class Yolo:
 
     def detect(self, image: NDArray[np.uint8], query: Query) -> Detections:
         """See `Detector.detect`. The GIL is held only between letterbox, inference, decoding and NMS."""
+        tensor, letterbox = self.prepare(image)
+        return self.find_boxes(self.run_model(tensor), letterbox, query)
+
+    def prepare(self, image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], Letterbox]:
+        """Fill the model's input (1, 3, height, width), and say where the frame lies in it."""
         recipe = self._recipe
-        _, letterbox = letterbox_to_tensor(
+        return letterbox_to_tensor(
             image,
             self._tensor.shape[2:],
             PAD_VALUE,
@@ -71,7 +77,15 @@ class Yolo:
             centred=recipe.centred,
             out=self._tensor,
         )
-        output = self._session.run(self._output_names, {self._input_name: self._tensor})[0][0]
+
+    def run_model(self, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Infer: (1, 3, height, width) in; what the layout says out, without the batch."""
+        (batch,) = self._session.run(self._output_names, {self._input_name: tensor})
+        output: NDArray[np.float32] = batch[0]
+        return output
+
+    def find_boxes(self, output: NDArray[np.float32], letterbox: Letterbox, query: Query) -> Detections:
+        """Decode what the model said, keep of overlapping boxes the best, and lead them back to the frame."""
         wanted = self._named if query.class_mask is None else self._named & query.class_mask
         boxes_xyxy, scores, class_ids = self._select(output, query.min_score, wanted)
         boxes_xyxy = unletterbox(boxes_xyxy, letterbox)
