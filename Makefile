@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Seconds that the demo runs; 0 until Ctrl-C.
 DURATION ?= 0
+REFERENCE := reference_server/build
+REFERENCE_SOURCES := reference_server/CMakeLists.txt $(wildcard proto/camera_ai/*.proto \
+    reference_server/proto/*.proto reference_server/src/*.cpp reference_server/src/*.h reference_server/tests/*.cpp)
 SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.hpp)
 
 .PHONY: demo test soak check reference bench clean
@@ -11,10 +14,10 @@ SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext
 demo: $(VENV)/.demo-ready
 	@$(BIN)/python tools/demo.py --duration $(DURATION)
 
-test: $(VENV)/.test-ready
+test: $(VENV)/.test-ready $(REFERENCE)/.tested
 	$(BIN)/python -m pytest -m "not soak" $(ARGS)
 
-soak: $(VENV)/.test-ready
+soak: $(VENV)/.test-ready $(REFERENCE)/.tested
 	$(BIN)/python -m pytest -m soak --timeout 3600 -s $(ARGS)
 
 check: $(VENV)/.test-ready
@@ -24,14 +27,13 @@ check: $(VENV)/.test-ready
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml $(addprefix cython_ext.,$(basename $(notdir $(wildcard cython_ext/*.pyx))))
 	$(BIN)/lint-imports
 
-reference:
-	@echo "reference_server/ is not in the tree yet: there is nothing to build" >&2; exit 2
+reference: $(REFERENCE)/.tested
 
 bench: $(VENV)/.test-ready
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist demo-run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(REFERENCE) build dist demo-run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f cython_ext/*.c cython_ext/*.cpp cython_ext/*.so proto/camera_ai/*_pb2*
 
 $(VENV)/bin/python:
@@ -47,3 +49,10 @@ $(VENV)/.test-ready: $(SOURCES) tools/test-packages.sh
 	@$(MAKE) --no-print-directory $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[edge,server,dev]'
 	@touch $@ $(VENV)/.demo-ready
+
+$(REFERENCE)/.tested: $(REFERENCE_SOURCES) tools/test-packages.sh
+	@sh tools/test-packages.sh
+	@cmake -S reference_server -B $(REFERENCE) >/dev/null
+	@cmake --build $(REFERENCE) --parallel $$(nproc)
+	@cd $(REFERENCE) && ctest --output-on-failure
+	@touch $@
