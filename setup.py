@@ -119,7 +119,12 @@ setup(
         "camera_ai": ["*.proto", "py.typed"],
         "cython_ext": ["*.pyi", "*.pxd", "*.hpp", "py.typed"],
         "edge_agent": ["media/walkers.mp4", "py.typed"],
-        "central_server": ["models/LICENSE", "models/ssdlite_mobilenet_v2_coco.*", "py.typed"],
+        "central_server": [
+            "media/walkers-*.jpg",
+            "models/LICENSE",
+            "models/ssdlite_mobilenet_v2_coco.*",
+            "py.typed",
+        ],
     },
     ext_modules=kernels(),
     cmdclass={"build": Build, "build_proto": BuildProto},
