@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bench import footprint, kernels, restarts, servers, street
+from bench import detector, footprint, kernels, restarts, servers, street
 from bench.report import Report, cores_and_load
 from bench.servers.variants import VARIANTS
 from central_server.capacity.load import LoadError
@@ -72,6 +72,12 @@ def servers_command(
 ) -> None:
     """Six kinds of server, Python and C++ and ours: latency as published, capacity, cost of a frame."""
     _show(json_file, *servers.measure(quick=quick, only=only, chart_file=chart))
+
+
+@app.command("detector")
+def detector_command(json_file: Json = None, quick: Quick = False) -> None:
+    """With the model: the server's processor time a frame against the bare calls; two workers against one."""
+    _show(json_file, detector.measure(quick=quick))
 
 
 try:

@@ -3,15 +3,13 @@
 import time
 from collections.abc import Callable
 
-import av
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import programs
+from bench import footage
+from bench.model import SIDE, Model, prepared
 from bench.report import Report
-from central_server.detectors import coco_ssd
-from central_server.detectors.detector import DetectorOptions
 from central_server.detectors.ssd import INPUT_OFFSET, INPUT_SCALE, IOU_THRESHOLD
 from cython_ext import reference
 from cython_ext.boxes import decode_ssd
@@ -19,7 +17,6 @@ from cython_ext.nms import nms
 from cython_ext.resize import letterbox_to_tensor, resize_to_tensor
 
 cv2.setNumThreads(1)
-SIDE = 300
 
 
 def measure(*, quick: bool) -> Report:
@@ -30,21 +27,13 @@ def measure(*, quick: bool) -> Report:
         ("kernel", "rival", "ours ms", "rival ms", "rival / ours"),
         notes=["processor time of the thread, the median of rounds that take turns; answers compared before"],
     )
-    frame = _frame(300)
+    frame = next(footage.frames(300, first=300))
     full_hd = np.asarray(cv2.resize(frame, (1920, 1080)), np.uint8)
     for name, image in (("768x576", frame), ("1920x1080", full_hd)):
         _resize(report, rounds, f"resize {name} to {SIDE}", image)
         _letterbox(report, rounds, f"letterbox {name} to 640", image)
     _boxes(report, rounds, frame)
     return report
-
-
-def _frame(number: int) -> NDArray[np.uint8]:
-    with av.open(str(programs.WALKERS)) as container:
-        for index, picture in enumerate(container.decode(video=0)):
-            if index == number:
-                return np.ascontiguousarray(picture.to_ndarray(format="rgb24"), np.uint8)
-    raise ValueError(f"no frame {number}")
 
 
 def _resize(report: Report, rounds: int, name: str, image: NDArray[np.uint8]) -> None:
@@ -80,17 +69,16 @@ def _letterbox(report: Report, rounds: int, name: str, image: NDArray[np.uint8])
 
 
 def _boxes(report: Report, rounds: int, image: NDArray[np.uint8]) -> None:
-    detector = coco_ssd.create("", DetectorOptions())
-    tensor = resize_to_tensor(image, (SIDE, SIDE), INPUT_SCALE, INPUT_OFFSET)
-    encodings, logits = (output[0] for output in detector.run_model(tensor))
+    model = Model()
+    encodings, logits = (output[0] for output in model.run(prepared(image)))
     frame_wh = (image.shape[1], image.shape[0])
 
     def ours() -> NDArray[np.float32]:
-        boxes, scores, class_ids = decode_ssd(encodings, logits, detector.anchors, frame_wh, 0.5)
+        boxes, scores, class_ids = decode_ssd(encodings, logits, model.anchors, frame_wh, 0.5)
         return boxes[nms(boxes, scores, class_ids, IOU_THRESHOLD)]
 
     def rival() -> NDArray[np.float32]:
-        boxes, scores, class_ids = reference.decode_ssd(encodings, logits, detector.anchors, frame_wh, 0.5)
+        boxes, scores, class_ids = reference.decode_ssd(encodings, logits, model.anchors, frame_wh, 0.5)
         return boxes[reference.nms(boxes, scores, class_ids, IOU_THRESHOLD)]
 
     np.testing.assert_allclose(ours(), rival(), atol=1e-3)
