@@ -69,7 +69,7 @@ def decode(image: EncodedImage, limits: ImageLimits) -> NDArray[np.uint8]:
     """
     if image.format in RAW_CHANNELS:
         return _from_raw(image, limits)
-    data = image.data
+    data = bytes(image.data)
     if data.startswith(JPEG_START) and image.format in (ImageFormat.ENCODED, ImageFormat.JPEG):
         header = read_jpeg_header(data)
         _check_size(header.width, header.height, limits)

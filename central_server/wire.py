@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from central_server.errors import BadMessageError
 from central_server.frame import Answer, EncodedImage, Frame, ImageFormat
+from cython_ext.messages import read_detect_request, write_detect_response
 
 DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
 CONTROL_SERVICE = control_pb2.DESCRIPTOR.services_by_name["Control"].full_name
@@ -71,45 +72,33 @@ class Facts:
 
 
 def parse_request(data: bytes) -> Frame:
-    """Read a DetectRequest.
+    """Read a DetectRequest; its image is not copied.
 
     Raises:
         BadMessageError: the bytes are no DetectRequest.
 
     """
     try:
-        message = detection_pb2.DetectRequest.FromString(data)
-    except DecodeError as error:
-        raise BadMessageError(f"found {len(data)} bytes that are no DetectRequest") from error
-    image_format = FORMATS.get(message.format, ImageFormat.UNKNOWN)
+        frame_id, image, width, height, code, camera_id, capture_time_ns, age_ms, max_age_ms = (
+            read_detect_request(data)
+        )
+    except ValueError as error:
+        raise BadMessageError(str(error)) from error
     return Frame(
-        frame_id=message.frame_id,
-        image=EncodedImage(message.image_data, image_format, message.width, message.height),
-        camera_id=message.camera_id[:MAX_NAME_CHARS],
-        capture_time_ns=message.capture_time_ns,
-        age_ms=message.age_ms,
-        max_age_ms=message.max_age_ms if message.HasField("max_age_ms") else None,
+        frame_id,
+        EncodedImage(image, FORMATS.get(code, ImageFormat.UNKNOWN), width, height),
+        camera_id[:MAX_NAME_CHARS],
+        capture_time_ns,
+        age_ms,
+        max_age_ms,
     )
 
 
 def build_response(answer: Answer) -> bytes:
     """Write a DetectResponse."""
-    message = detection_pb2.DetectResponse(
-        frame_id=answer.frame_id,
-        outcome=detection_pb2.Outcome.Name(answer.outcome),
-        detail=answer.detail,
-        queue_ms=answer.queue_ms,
-        work_ms=answer.work_ms,
+    return write_detect_response(
+        answer.frame_id, answer.outcome, answer.objects, answer.detail, answer.queue_ms, answer.work_ms
     )
-    for found in answer.objects:
-        item = message.objects.add(label=found.label, confidence=found.confidence)
-        item.bbox.x, item.bbox.y, item.bbox.width, item.bbox.height = (
-            found.x,
-            found.y,
-            found.width,
-            found.height,
-        )
-    return message.SerializeToString()
 
 
 def parse_wanted(metadata: Iterable[tuple[str, str | bytes]]) -> Wanted:
