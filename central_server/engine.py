@@ -1,12 +1,11 @@
 """Worker threads, one detector each; the event loop hands over frames and gets answers back."""
 
 import asyncio
-import contextlib
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from central_server.detectors.detector import Detector, Query
 from central_server.errors import BadImageError, TooLargeError
 from central_server.frame import Answer, Frame, Object, Outcome, to_objects
 from central_server.image import ImageLimits, decode
+from cython_ext.worker_pool import WorkerPool
 
 log = logging.getLogger(__name__)
 
@@ -26,29 +26,26 @@ STUCK_S = 30.0
 OnAnswer = Callable[[Answer], None]
 
 
+@dataclass(slots=True, eq=False)
+class Task:
+    """A frame on its way through a worker."""
+
+    frame: Frame
+    query: Query
+    queue_ms: float
+    on_answer: OnAnswer
+
+
 class Worker:
     """One thread with one detector; works on one frame at a time."""
 
     def __init__(self, name: str, detector: Detector, limits: ImageLimits) -> None:
+        self.name = name
         self._detector = detector
         self._limits = limits
-        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._last_traceback_s = -TRACEBACK_PERIOD_S
         self._begun_s: float | None = None
         self._reported_s: float | None = None
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Let the thread end after the frame it works on."""
-        self._inbox.put(None)
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the thread to end."""
-        self._thread.join(timeout_s)
 
     def report_stuck(self, now_s: float) -> None:
         """Log once for each frame that takes longer than STUCK_S."""
@@ -56,24 +53,17 @@ class Worker:
         if begun_s is None or now_s - begun_s < STUCK_S or begun_s == self._reported_s:
             return
         self._reported_s = begun_s
-        log.error("%s: the detector has been at one frame for %.0f s", self._thread.name, now_s - begun_s)
+        log.error("%s: the detector has been at one frame for %.0f s", self.name, now_s - begun_s)
 
-    def hand_over(self, task: Callable[[], None]) -> None:
-        """Run a task in this worker's thread."""
-        self._inbox.put(task)
-
-    def _run(self) -> None:
-        while (task := self._inbox.get()) is not None:
-            task()
-
-    def work(self, frame: Frame, query: Query, queue_ms: float) -> Answer:
+    def work(self, task: Task) -> Answer:
         """Decode and detect; every failure becomes an outcome."""
+        frame = task.frame
         begun_s = self._begun_s = time.monotonic()
         objects: tuple[Object, ...] = ()
         detail = ""
         try:
             pixels = NO_PIXELS if self._detector.input_wh is None else decode(frame.image, self._limits)
-            detections = self._detector.detect(pixels, query)
+            detections = self._detector.detect(pixels, task.query)
             objects = to_objects(detections, self._detector.labels)
             outcome = Outcome.DETECTED
         except TooLargeError as error:
@@ -85,7 +75,7 @@ class Worker:
             self._log_failure(frame, error)
         self._begun_s = None
         work_ms = (time.monotonic() - begun_s) * 1e3
-        return Answer(frame.frame_id, outcome, objects, detail, queue_ms, work_ms)
+        return Answer(frame.frame_id, outcome, objects, detail, task.queue_ms, work_ms)
 
     def _log_failure(self, frame: Frame, error: BaseException) -> None:
         now_s = time.monotonic()
@@ -95,25 +85,36 @@ class Worker:
 
 
 class Engine:
-    """The workers. A frame is handed over only while one is free, so nothing waits in here."""
+    """The workers. A frame is handed over only while one is free, so nothing waits in here.
+
+    Frames and answers go through a native pool: handing over wakes the one thread that is to work,
+    and answers wake the event loop through one descriptor, however many there are by the time it looks.
+    """
 
     def __init__(self, detectors: Sequence[Detector], limits: ImageLimits) -> None:
+        self._pool = WorkerPool(len(detectors))
         self._workers = [
             Worker(f"worker-{number}", detector, limits) for number, detector in enumerate(detectors)
         ]
-        self._free = list(self._workers)
+        self._threads = [
+            threading.Thread(
+                target=self._pool.run_worker, args=(number, worker.work), name=worker.name, daemon=True
+            )
+            for number, worker in enumerate(self._workers)
+        ]
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def free_workers(self) -> int:
         """How many workers have nothing to do."""
-        return len(self._free)
+        return self._pool.free_workers
 
     def start(self) -> None:
         """Start the workers; answers will come back on the running event loop."""
         self._loop = asyncio.get_running_loop()
-        for worker in self._workers:
-            worker.start()
+        self._loop.add_reader(self._pool.fileno(), self._tell_answers)
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, frame: Frame, query: Query, queue_ms: float, on_answer: OnAnswer) -> None:
         """Hand a frame to a free worker; `on_answer` is called in the event loop.
@@ -122,21 +123,7 @@ class Engine:
             IndexError: no worker is free.
 
         """
-        worker = self._free.pop()
-        loop = self._loop
-        assert loop is not None, "start() comes first"  # noqa: S101
-
-        def done(answer: Answer) -> None:
-            self._free.append(worker)
-            on_answer(answer)
-
-        def work() -> None:
-            answer = worker.work(frame, query, queue_ms)
-            # A frame may outlast the server: then the loop has closed and nobody waits for the answer.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(done, answer)
-
-        worker.hand_over(work)
+        self._pool.submit(Task(frame, query, queue_ms, on_answer))
 
     def report_stuck(self, now_s: float) -> None:
         """Log which workers hang; `now_s` is monotonic."""
@@ -144,9 +131,26 @@ class Engine:
             worker.report_stuck(now_s)
 
     def stop(self, timeout_s: float) -> None:
-        """End the workers after what they have in hand, waiting at most this long."""
+        """End the workers after what they have in hand, waiting at most this long.
+
+        A frame may outlast the server: then nobody waits for its answer.
+        """
         deadline_s = time.monotonic() + timeout_s
-        for worker in self._workers:
-            worker.stop()
-        for worker in self._workers:
-            worker.join(max(0.0, deadline_s - time.monotonic()))
+        self._pool.stop()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def close(self) -> None:
+        """Tell no more answers, and give back what the pool holds; in the event loop, after `stop`."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._pool.fileno())
+        self._pool.close()
+
+    def _tell_answers(self) -> None:
+        for task, answer in self._pool.collect():
+            assert isinstance(task, Task)  # noqa: S101 - nothing else is submitted
+            if not isinstance(answer, Answer):
+                # No memory, say, for the answer itself.
+                detail = f"the worker failed: {type(answer).__name__}"
+                answer = Answer(task.frame.frame_id, Outcome.INTERNAL_ERROR, detail=detail)
+            task.on_answer(answer)

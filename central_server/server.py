@@ -147,6 +147,7 @@ class Server:
         await self._grpc.stop(CLOSE_GRACE_S)
         await self._detection.all_ended(CLOSE_GRACE_S)
         await asyncio.to_thread(self._engine.stop, CLOSE_GRACE_S)
+        self._engine.close()
         log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
 
     async def _expire(self) -> None:

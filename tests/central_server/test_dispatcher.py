@@ -81,6 +81,7 @@ async def line() -> AsyncIterator[Line]:
     yield line
     line.gate.open(100)
     line.engine.stop(10)
+    line.engine.close()
 
 
 def frame(number: int, age_ms: int = 0, max_age_ms: int | None = None, size: int = 10) -> Frame:

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.pictures import claim_size, jpeg
 from tests.polling import until
 
 LIMITS = ImageLimits()
+DESCRIPTORS = Path("/proc/self/fd")
 NOTHING = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
 
@@ -81,6 +83,7 @@ async def running(scripted: Scripted) -> AsyncIterator[Running]:
     yield running
     scripted.go_on.set()
     running.engine.stop(10)
+    running.engine.close()
 
 
 async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scripted) -> None:
@@ -289,3 +292,28 @@ def test_work_that_outlasts_the_loop_ends_quietly() -> None:
     engine.stop(10)
 
     assert not worker.is_alive()
+
+
+async def test_a_closed_engine_leaves_nothing_open(scripted: Scripted) -> None:
+    """Neither threads nor descriptors, however often one is made."""
+    before = set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))
+    for _ in range(20):
+        running = Running([scripted, Scripted()])
+        await running.answer(frame())
+        running.engine.stop(10)
+        running.engine.close()
+
+    assert (set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))) == before
+
+
+async def test_answers_that_come_together_are_all_told() -> None:
+    """Though one descriptor tells of all of them, and the loop was busy meanwhile."""
+    running = Running([Scripted() for _ in range(8)])
+    pending = [asyncio.create_task(running.answer(frame(number))) for number in range(8)]
+    await asyncio.sleep(0)
+    time.sleep(0.3)  # noqa: ASYNC251 - the loop is kept from looking
+    answers = await asyncio.gather(*pending)
+    running.engine.stop(10)
+    running.engine.close()
+
+    assert [answer.frame_id for answer in answers] == list(range(8))

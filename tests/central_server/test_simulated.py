@@ -1,5 +1,6 @@
 """`simulated:MS`: processor time of its own, and one fixed answer."""
 
+import os
 import threading
 import time
 
@@ -62,9 +63,33 @@ def test_the_name_is_what_was_asked_for() -> None:
     """As `--detector` takes it."""
     assert create("5", DetectorOptions()).name == "simulated:5"
     assert create("2.5", DetectorOptions()).name == "simulated:2.5"
+    assert create("2.5,wall", DetectorOptions()).name == "simulated:2.5,wall"
 
 
-@pytest.mark.parametrize("argument", ["", "x", "-1", "nan", "inf", "60001", "5ms"])
+def test_by_the_wall_threads_share_the_time() -> None:
+    """As in published tables: six threads are busy together, and use less than six times the time."""
+    used_s: list[float] = []
+    together = threading.Barrier(6)
+
+    def work() -> None:
+        together.wait()
+        begun_s, begun_wall_s = time.thread_time(), time.monotonic()
+        create("300,wall", DetectorOptions()).detect(NO_PIXELS, Query())
+        assert time.monotonic() - begun_wall_s >= 0.3
+        used_s.append(time.thread_time() - begun_s)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(used_s) == 6
+    if len(os.sched_getaffinity(0)) < 6:
+        assert sum(used_s) < 6 * 0.3
+
+
+@pytest.mark.parametrize("argument", ["", "x", "-1", "nan", "inf", "60001", "5ms", "5,", "5,cpu", "5,wall,"])
 def test_other_work_is_refused(argument: str) -> None:
     """What was found and what is expected."""
     with pytest.raises(
