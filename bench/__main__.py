@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bench import detector, footprint, kernels, restarts, servers, street
+from bench import detector, footprint, kernels, overload, peers, restarts, servers, streams, street
 from bench.report import Report, cores_and_load
 from bench.servers.variants import VARIANTS
 from central_server.capacity.load import LoadError
@@ -78,6 +78,37 @@ def servers_command(
 def detector_command(json_file: Json = None, quick: Quick = False) -> None:
     """With the model: the server's processor time a frame against the bare calls; two workers against one."""
     _show(json_file, detector.measure(quick=quick))
+
+
+@app.command("overload")
+def overload_command(
+    json_file: Json = None,
+    quick: Quick = False,
+    capacity: Annotated[
+        int | None, typer.Option(min=1, help="Cameras that fit, where that is known; else it is searched.")
+    ] = None,
+    max_age_ms: Annotated[int, typer.Option(min=1, help="The frames' maximum age.")] = 100,
+) -> None:
+    """Twice the cameras that fit: fairness, latency, throughput; a quiet stream beside greedy ones."""
+    _show(json_file, overload.measure(quick=quick, capacity=capacity, max_age_ms=max_age_ms))
+
+
+@app.command("peers")
+def peers_command(
+    json_file: Json = None,
+    quick: Quick = False,
+    cameras: Annotated[int, typer.Option(min=1, help="The others: by default half of what fits.")] = (
+        peers.CAMERAS
+    ),
+) -> None:
+    """Put one client that freezes, never reads, or leaves beside others: how far their p99 moves."""
+    _show(json_file, peers.measure(quick=quick, cameras=cameras))
+
+
+@app.command("streams")
+def streams_command(json_file: Json = None, quick: Quick = False) -> None:
+    """Hold a hundred streams for minutes, open and close thousands: memory, descriptors, threads."""
+    _show(json_file, streams.measure(quick=quick))
 
 
 try:

@@ -36,7 +36,13 @@ class Started:
     def __init__(self, pattern: str, *command: str | Path) -> None:
         with tempfile.TemporaryFile("w+") as errors:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1, cwd=ROOT
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+                cwd=ROOT,
             )
             output = self.process.stdout
             if output is None:
@@ -72,6 +78,12 @@ class Started:
         """Give the processor time used so far, user and system."""
         return self.usage.processor_s()
 
+    def tell(self, line: str = "") -> None:
+        """Write a line to its standard input."""
+        if self.process.stdin is not None:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
     def stop(self) -> None:
         """End it, gently first."""
         self.process.terminate()
@@ -79,8 +91,9 @@ class Started:
             self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def kill(self) -> None:
         """End it at once, as a power cut would, with the processes that it started."""

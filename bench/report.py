@@ -115,7 +115,7 @@ def percentile(values: list[float], fraction: float) -> float:
 
 def spread(values: Sequence[float]) -> str:
     """Write the least and the most of some figures."""
-    return f"{in_words(float(min(values)))} to {in_words(float(max(values)))}"
+    return f"{in_words(float(np.min(values)))} to {in_words(float(np.max(values)))}"
 
 
 def ratio(what: str, ours: Sequence[float], theirs: Sequence[float], side: Side, bound: float) -> Target:
