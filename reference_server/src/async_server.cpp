@@ -17,9 +17,7 @@ AsyncServer::AsyncServer(const Options& options)
 AsyncServer::~AsyncServer() = default;
 
 int AsyncServer::start() {
-  for (int number = 0; number < options_.workers; ++number) {
-    workers_.push_back(std::make_unique<FrameWorker>(make_detector(options_), options_));
-  }
+  workers_ = make_workers(options_, options_.workers);
   facts_ = make_facts(options_, workers_.front()->detector());
   grpc::ServerBuilder builder;
   int port = 0;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "coco_ssd.h"
 #include "errors.h"
 #include "simulated.h"
 
@@ -25,7 +26,9 @@ int whole(float edge) { return static_cast<int>(std::nearbyint(edge)); }
 }  // namespace
 
 FrameWorker::FrameWorker(std::unique_ptr<Detector> detector, const Options& options)
-    : detector_(std::move(detector)), max_image_bytes_(options.max_image_bytes) {}
+    : detector_(std::move(detector)),
+      max_image_bytes_(options.max_image_bytes),
+      decoder_(options.max_image_pixels) {}
 
 bool FrameWorker::answer(grpc::ByteBuffer* request, const Query& query, grpc::ByteBuffer* response) {
   const bool parsed = Requests::Deserialize(request, &request_).ok();
@@ -55,7 +58,8 @@ void FrameWorker::work(const Query& query) {
     throw TooLarge("found " + std::to_string(data.size()) + " bytes of image, expected at most " +
                    std::to_string(max_image_bytes_));
   }
-  write_objects(detector_->detect(Image{}, query));
+  const Image image = detector_->input_wh() ? decoder_.decode(request_) : Image{};
+  write_objects(detector_->detect(image, query));
   response_.set_outcome(camera_ai::OUTCOME_DETECTED);
 }
 
@@ -86,11 +90,19 @@ void FrameWorker::log_failure(const char* problem) {
                static_cast<unsigned long long>(request_.frame_id()), problem);
 }
 
-std::unique_ptr<Detector> make_detector(const Options& options) {
-  if (options.detector.simulated) {
-    return std::make_unique<Simulated>(options.detector.work_ms, options.detector.clock);
+std::vector<std::unique_ptr<FrameWorker>> make_workers(const Options& options, int count) {
+  std::vector<std::unique_ptr<FrameWorker>> workers;
+  const auto files = options.detector.simulated ? nullptr : read_coco_ssd_files(options.model_dir);
+  while (static_cast<int>(workers.size()) < count) {
+    std::unique_ptr<Detector> detector;
+    if (options.detector.simulated) {
+      detector = std::make_unique<Simulated>(options.detector.work_ms, options.detector.clock);
+    } else {
+      detector = make_coco_ssd(files);
+    }
+    workers.push_back(std::make_unique<FrameWorker>(std::move(detector), options));
   }
-  throw DetectorError("coco-ssd is not built in yet");
+  return workers;
 }
 
 }  // namespace reference

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "camera_ai/detection.pb.h"
 #include "detector.h"
+#include "image.h"
 #include "options.h"
 
 namespace reference {
@@ -30,13 +32,14 @@ class FrameWorker {
 
   const std::unique_ptr<Detector> detector_;
   const std::size_t max_image_bytes_;
+  ImageDecoder decoder_;
   // Kept from frame to frame, so that their memory is.
   camera_ai::DetectRequest request_;
   camera_ai::DetectResponse response_;
   std::chrono::steady_clock::time_point logged_{};
 };
 
-// The objects of one detector, by the options. Throws DetectorError.
-std::unique_ptr<Detector> make_detector(const Options& options);
+// Loads as many workers as said, each with a detector of its own. Throws DetectorError.
+std::vector<std::unique_ptr<FrameWorker>> make_workers(const Options& options, int count);
 
 }  // namespace reference

@@ -1,0 +1,75 @@
+#include "model_files.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+
+#include "errors.h"
+
+namespace reference {
+namespace {
+
+// What is larger is some other file.
+constexpr std::size_t kMaxBytes = 16 << 20;
+constexpr std::size_t kMaxLabels = 10'000;
+constexpr std::size_t kMaxAnchors = 1'000'000;
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string data{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw DetectorError(path.string() + ": cannot be read");
+  if (data.size() > kMaxBytes) {
+    throw DetectorError(path.string() + ": found " + std::to_string(data.size()) + " bytes, expected at most " +
+                        std::to_string(kMaxBytes));
+  }
+  return data;
+}
+
+std::string strip(const std::string& line) {
+  const auto first = line.find_first_not_of(" \t\r");
+  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+}  // namespace
+
+std::vector<Anchor> read_anchors(const std::filesystem::path& path) {
+  const std::string data = read_file(path);
+  const std::string expected = ", expected a NumPy file of float32 (n, 4) in C order";
+  // Six bytes of magic, two of version, the length of the header in two bytes (version 1), the header.
+  if (data.size() < 10 || data.compare(0, 6, "\x93NUMPY") != 0 || data[6] != 1) {
+    throw DetectorError(path.string() + ": found no .npy of version 1" + expected);
+  }
+  const std::size_t length = static_cast<unsigned char>(data[8]) | static_cast<unsigned char>(data[9]) << 8;
+  const std::string header = data.substr(10, length);
+  static const std::regex form(
+      R"(\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,7}), 4\), \}\s*)");
+  std::smatch match;
+  if (!std::regex_match(header, match, form)) {
+    throw DetectorError(path.string() + ": found header " + strip(header.substr(0, 100)) + expected);
+  }
+  const std::size_t count = std::stoul(match[1]);
+  const std::size_t bytes = data.size() - 10 - length;
+  if (count == 0 || count > kMaxAnchors || bytes != count * sizeof(Anchor)) {
+    throw DetectorError(path.string() + ": found " + std::to_string(bytes) + " bytes for " +
+                        std::to_string(count) + " anchors, expected 16 for each of at least one");
+  }
+  std::vector<Anchor> anchors(count);
+  std::memcpy(anchors.data(), data.data() + 10 + length, bytes);
+  return anchors;
+}
+
+std::vector<std::string> read_labels(const std::filesystem::path& path) {
+  std::istringstream lines(read_file(path));
+  std::vector<std::string> labels;
+  for (std::string line; std::getline(lines, line);) labels.push_back(strip(line));
+  while (!labels.empty() && labels.back().empty()) labels.pop_back();
+  if (labels.empty() || labels.size() > kMaxLabels) {
+    throw DetectorError(path.string() + ": found " + std::to_string(labels.size()) +
+                        " labels, expected one a line, 1 to " + std::to_string(kMaxLabels));
+  }
+  return labels;
+}
+
+}  // namespace reference
