@@ -56,6 +56,11 @@ def frame(number: int = 0, data: bytes | None = None) -> Frame:
     return Frame(number, EncodedImage(jpeg() if data is None else data), "door")
 
 
+def what_is_open() -> tuple[set[threading.Thread], int]:
+    """Give all threads, and the number of descriptors."""
+    return set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))
+
+
 class Running:
     """An engine at work, one frame after the other."""
 
@@ -296,14 +301,14 @@ def test_work_that_outlasts_the_loop_ends_quietly() -> None:
 
 async def test_a_closed_engine_leaves_nothing_open(scripted: Scripted) -> None:
     """Neither threads nor descriptors, however often one is made."""
-    before = set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))
+    before = what_is_open()
     for _ in range(20):
         running = Running([scripted, Scripted()])
         await running.answer(frame())
         running.engine.stop(10)
         running.engine.close()
 
-    assert (set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))) == before
+    assert what_is_open() == before
 
 
 async def test_answers_that_come_together_are_all_told() -> None:
