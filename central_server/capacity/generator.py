@@ -48,7 +48,7 @@ class Camera:
         self.outcome = [UNANSWERED] * self.frames
         self.error = ""
         self._call = call
-        self._start = request_start(f"camera-{number}")
+        self._start = request_start(f"camera-{number + 1}")
         # Not every camera shows the same picture at the same time.
         self._ends = ends[number % len(ends) :] + ends[: number % len(ends)]
         self._window = spec.window or self.frames
@@ -156,11 +156,10 @@ async def _run(spec: LoadSpec, cameras: list[Camera], end: asyncio.Event) -> Loa
         for camera in cameras
         for work in (camera.write(start_s), camera.read(start_s))
     ]
-    last_due_s = max(camera.due_s[-1] for camera in cameras)
     ended = asyncio.create_task(end.wait())
     done = asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.wait(
-        (ended, done), timeout=LEAD_S + last_due_s + spec.grace_s, return_when=asyncio.FIRST_COMPLETED
+        (ended, done), timeout=LEAD_S + spec.last_due_s + spec.grace_s, return_when=asyncio.FIRST_COMPLETED
     )
     length_s = time.monotonic() - start_s
     used_s = _processor_s() - used_s

@@ -15,7 +15,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 
 from central_server.capacity.load_result import LoadResult
 from central_server.capacity.load_spec import LoadError, LoadSpec
@@ -71,8 +70,7 @@ def _command() -> list[str]:
 
 
 def _timeout_s(spec: LoadSpec) -> float:
-    last_s = max(spec.phase_s(camera) + spec.duration_s for camera in range(spec.cameras))
-    return spec.connect_timeout_s + last_s + spec.grace_s + MARGIN_S
+    return spec.connect_timeout_s + spec.last_due_s + spec.grace_s + MARGIN_S
 
 
 def _read(code: int | None, out: bytes, err: bytes) -> LoadResult:
@@ -91,11 +89,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # gRPC reads it when it is imported. What goes wrong with a call is in the result.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    import uvloop
+
     from central_server.capacity.generator import generate
 
     try:
         spec = LoadSpec.from_json(sys.stdin.read())
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             gc.collect()
             gc.freeze()
             gc.disable()
@@ -103,15 +103,6 @@ def main() -> None:
     except (ServerError, ValueError) as error:
         sys.exit(str(error))
     sys.stdout.buffer.write(result.to_bytes())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return new_event_loop
 
 
 if __name__ == "__main__":

@@ -124,6 +124,26 @@ class LoadResult:
         """Whether every frame that was due was answered `detected` within the bound."""
         return self.detected == self.due and not self.gave_up and self.slowest_ms <= latency_ms
 
+    def why_not(self, latency_ms: float) -> str:
+        """Say what kept the load from holding, by the first thing that went wrong; empty if nothing did."""
+        if self.errors:
+            camera, reason = next(iter(self.errors.items()))
+            return f"the call of camera {camera + 1} of {self.cameras} ended: {reason}"
+        late_ms = (self.answered_s - self.due_s) * 1e3
+        failed = np.flatnonzero((self.outcome != Outcome.DETECTED) | (late_ms > latency_ms))
+        if not len(failed):
+            return ""
+        # NaN comes last: what is merely unanswered yet has not failed first.
+        first = failed[np.lexsort((self.due_s[failed], self.answered_s[failed]))[0]]
+        number = np.count_nonzero(self.camera[:first] == self.camera[first]) + 1
+        frame = f"frame {number} of camera {self.camera[first] + 1}"
+        if self.outcome[first] != Outcome.DETECTED:
+            return f"{frame} {_words(int(self.outcome[first]))}"
+        return (
+            f"{frame} answered after {late_ms[first]:.0f} ms, "
+            f"{self.lag_s[first] * 1e3:.0f} of them the generator's own lag"
+        )
+
     def between(self, from_s: float, until_s: float) -> "LoadResult":
         """Cut to the frames due in [from_s, until_s) after the start; processor time stays as it is."""
         chosen = (self.due_s >= from_s) & (self.due_s < until_s)

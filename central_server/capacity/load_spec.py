@@ -100,6 +100,14 @@ class LoadSpec:
             return camera // BUNCH * self.start_pause_ms / 1e3
         return camera / self.cameras / self.rate_of(camera)
 
+    @property
+    def last_due_s(self) -> float:
+        """When the last frame of all is due, from the start."""
+        return max(
+            self.phase_s(camera) + (self.frames_of(camera) - 1) / self.rate_of(camera)
+            for camera in range(self.cameras)
+        )
+
     def to_json(self) -> str:
         """Write it for the generator's process."""
         return json.dumps(asdict(self), default=str)
