@@ -47,7 +47,7 @@ class Started:
             output = self.process.stdout
             if output is None:
                 raise RuntimeError("no pipe to read from")
-            patience = threading.Timer(START_TIMEOUT_S, self.kill)
+            patience = threading.Timer(START_TIMEOUT_S, self.process.kill)
             patience.start()
             try:
                 for line in output:
@@ -56,7 +56,7 @@ class Started:
                         return
             finally:
                 patience.cancel()
-            self.process.wait(STOP_TIMEOUT_S)
+            self.kill()
             errors.seek(0)
             said = " ".join(errors.read()[-500:].split())
             raise RuntimeError(
@@ -91,9 +91,7 @@ class Started:
             self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._close()
 
     def kill(self) -> None:
         """End it at once, as a power cut would, with the processes that it started."""
@@ -102,6 +100,12 @@ class Started:
                 process.kill()
         self.process.kill()
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def server(*options: str, listen: str = "127.0.0.1:0") -> Started:

@@ -9,6 +9,9 @@ from bench.servers.capacity import LIMIT, WORK, Capacities
 from bench.servers.run import BOUND_MS, FPS, PAYLOAD_BYTES
 from bench.servers.variants import CORES, Variant
 
+# Told apart without colour, too.
+MARKERS = "osD^vPX"
+
 
 def draw(capacities: Capacities, variants: Sequence[Variant], file: Path) -> None:
     """Write the chart; the file's ending says which kind.
@@ -27,16 +30,19 @@ def draw(capacities: Capacities, variants: Sequence[Variant], file: Path) -> Non
         levels = capacities.slowest_ms(variant.name)
         if not levels:
             continue
-        colour = f"C{number}"
+        colour, marker = f"C{number}", MARKERS[number % len(MARKERS)]
         medians = [float(np.median(slowest)) for slowest in levels.values()]
-        axes.plot(list(levels), medians, color=colour, linewidth=1.5, label=_label(capacities, variant))
+        label = _label(capacities, variant)
+        axes.plot(list(levels), medians, color=colour, marker=marker, markersize=5, label=label)
         points = [(level, one) for level, slowest in levels.items() for one in slowest]
-        axes.plot(*np.transpose(points), ".", color=colour, alpha=0.5)
+        axes.plot(*np.transpose(points), marker, color=colour, markersize=3, alpha=0.4)
     axes.axhline(BOUND_MS, color="black", linewidth=1, linestyle="--")
     axes.annotate(f"{BOUND_MS:g} ms", (0, BOUND_MS), textcoords="offset points", xytext=(2, 3), fontsize=8)
     axes.axvline(LIMIT, color="grey", linewidth=1, linestyle=":")
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlim(left=0)
+    axes.set_ylim(1, 10 ** np.ceil(np.log10(max(axes.get_ylim()[1], 1000))))
     axes.set_xlabel(f"cameras, {FPS:g} frames a second each")
     axes.set_ylabel("slowest answer, ms")
     axes.set_title(

@@ -113,7 +113,7 @@ def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds
             "processor time: user and system of the server, with the processes it started, over frames "
             f"answered; medians of {rounds}, runs take turns between the servers",
             "memory: the sum over its processes; RSS counts pages that processes share in each of them, PSS "
-            "in parts",
+            "in parts, also those that it shares with others (bench and load generator are Python, too)",
             f"kB a stream: from {FEW_STREAMS} to {MANY_STREAMS} streams with a frame of {PAYLOAD_BYTES:,} "
             "bytes a second, each stream on a connection of its own, each time a fresh server (sync "
             "Python: as many as its pool serves)",
