@@ -1,6 +1,7 @@
 #include "async_server.h"
 
 #include "detect_call.h"
+#include "drain_wish.h"
 #include "errors.h"
 #include "health_check.h"
 
@@ -62,12 +63,7 @@ void AsyncServer::await_watches() {
     control_.RequestWatch(context, request, writer, queue_.get(), queue_.get(), event);
   };
   agents_kind_.first = [](const auto&) { return std::nullopt; };
-  agents_kind_.last = [](const auto&) {
-    camera_ai::Wish wish;
-    wish.mutable_drain()->set_reason("the server is shutting down");
-    wish.mutable_drain()->set_grace_ms(std::chrono::milliseconds(kDrainGrace).count());
-    return wish;
-  };
+  agents_kind_.last = [](const auto&) { return drain_wish(); };
   agents_kind_.too_many = "over capacity: too many agents watch";
   agents_kind_.end = grpc::Status::OK;
   agents_kind_.watchers = &agents_;

@@ -4,10 +4,12 @@
 
 #include "address.h"
 #include "async_server.h"
+#include "sync_server.h"
 
 namespace reference {
 
 std::unique_ptr<Server> make_server(const Options& options) {
+  if (options.mode == Mode::kSync) return make_sync_server(options);
   return std::make_unique<AsyncServer>(options);
 }
 

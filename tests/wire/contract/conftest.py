@@ -4,7 +4,7 @@ A test takes `server` and `client` and runs once for each kind of server in SERV
 answer one frame at a time: tests keep one in flight wherever the number of answers with objects matters.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,12 @@ import pytest
 from tests import footage, pictures
 from tests.conftest import ServerProgram
 from tests.wire.contract.published import Client, Messages
+from tests.wire.reference import ReferenceProgram
 
 MAX_IMAGE_BYTES = 200_000
 MAX_STREAMS = 12
+
+StartAnyServer = Callable[..., ServerProgram | ReferenceProgram]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,15 @@ class Server:
     max_streams: int = MAX_STREAMS
 
 
-def central_server(detector: str) -> Iterator[Server]:
-    """Run a central server."""
-    program = ServerProgram(
+def running(start: StartAnyServer, detector: str, *options: str) -> Iterator[Server]:
+    """Run a server, whoever made it: both have these options."""
+    program = start(
         f"--detector={detector}",
         f"--max-image-bytes={MAX_IMAGE_BYTES}",
         f"--max-streams={MAX_STREAMS}",
         # How fast the machine is today is no part of the contract.
         "--max-age-ms=60000",
+        *options,
     )
     try:
         yield Server(program.address, program.process.pid, detector == "coco-ssd")
@@ -48,8 +52,12 @@ def central_server(detector: str) -> Iterator[Server]:
 
 
 SERVERS = {
-    "central server, simulated": lambda: central_server("simulated:2"),
-    "central server, coco-ssd": lambda: central_server("coco-ssd"),
+    "central server, simulated": lambda: running(ServerProgram, "simulated:2"),
+    "central server, coco-ssd": lambda: running(ServerProgram, "coco-ssd"),
+    "reference, simulated": lambda: running(ReferenceProgram, "simulated:2"),
+    "reference, coco-ssd": lambda: running(ReferenceProgram, "coco-ssd"),
+    "synchronous reference, simulated": lambda: running(ReferenceProgram, "simulated:2", "--mode=sync"),
+    "synchronous reference, coco-ssd": lambda: running(ReferenceProgram, "coco-ssd", "--mode=sync"),
 }
 
 
