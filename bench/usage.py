@@ -30,6 +30,20 @@ class Usage:
         """Give the memory in which a page that n processes share counts 1/n in each (PSS)."""
         return self._sum(lambda pid: _kilobytes(pid, "smaps_rollup", "Pss") * 1024)
 
+    def once_bytes(self) -> int:
+        """Give the memory in which pages that these processes share among them count once.
+
+        Others' use of the same pages does not matter: of one process it is all of its resident memory. Of
+        several it is what each has for itself, and the most that one of them shares.
+        """
+        private, shared = [], []
+        for pid in self._pids():
+            private.append(
+                sum(_kilobytes(pid, "smaps_rollup", f"Private_{kind}") for kind in ("Clean", "Dirty"))
+            )
+            shared.append(_kilobytes(pid, "smaps_rollup", "Rss") - private[-1])
+        return (sum(private) + max(shared)) * 1024
+
     def threads(self) -> int:
         """Count the threads."""
         return self._sum(lambda pid: len(list(Path(f"/proc/{pid}/task").iterdir())))
@@ -38,9 +52,11 @@ class Usage:
         """Count the open file descriptors."""
         return self._sum(lambda pid: len(list(Path(f"/proc/{pid}/fd").iterdir())))
 
+    def _pids(self) -> list[int]:
+        return [process.pid for process in (self._process, *self._process.children(recursive=True))]
+
     def _sum(self, figure: Callable[[int], int]) -> int:
-        processes = [self._process, *self._process.children(recursive=True)]
-        return sum(figure(process.pid) for process in processes)
+        return sum(figure(pid) for pid in self._pids())
 
 
 def _processor_ns(pid: int) -> int:

@@ -1,9 +1,7 @@
 """What each server costs: processor time a frame, memory, memory a stream."""
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +21,7 @@ ROUNDS = 5
 MOST_RATIO = 2.2
 AIMED_RATIO = 1.5
 FEW_STREAMS, MANY_STREAMS = 10, 100
-SLOW_FPS = 1.0
+SLOW_FPS, SLOW_DURATION_S = 1.0, 6.0
 
 
 @dataclass
@@ -33,6 +31,7 @@ class Costs:
     processor_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     peak_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     proportional_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    once_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     stream_kb: dict[str, str] = field(default_factory=dict)
     runs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -61,40 +60,30 @@ def _measure_frames(costs: Costs, variant: Variant, duration_s: float) -> None:
     costs.processor_ms[variant.name].append(found.server_processor_s * 1e3 / found.detected)
     costs.peak_mb[variant.name].append(found.peak_bytes / 1e6)
     costs.proportional_mb[variant.name].append(found.proportional_bytes / 1e6)
+    costs.once_mb[variant.name].append(found.once_bytes / 1e6)
     costs.runs.append(found.to_json())
 
 
 def _measure_streams(variant: Variant) -> str:
-    """Give the kilobytes that a stream adds to a server, resident and proportional."""
+    """Give the kilobytes of resident memory that a stream adds to a server."""
     many = min(MANY_STREAMS, variant.most_streams)
-    sizes = [_size_with_streams(variant, streams) for streams in (FEW_STREAMS, many)]
-    a_stream_kb = [
-        (after - before) / (many - FEW_STREAMS) / 1e3 for before, after in zip(*sizes, strict=True)
-    ]
-    return f"{a_stream_kb[0]:,.0f}; {a_stream_kb[1]:,.0f} (of {many})"
+    before, after = (_size_with_streams(variant, streams) for streams in (FEW_STREAMS, many))
+    return f"{(after - before) / (many - FEW_STREAMS) / 1e3:,.0f} (of {many})"
 
 
-def _size_with_streams(variant: Variant, streams: int) -> tuple[int, int]:
-    """Give a fresh server's resident and proportional memory while it has so many slow streams."""
-    duration_s = 6.0
-    with variant.start(NO_WORK) as server, ThreadPoolExecutor(1) as pool:
+def _size_with_streams(variant: Variant, streams: int) -> int:
+    """Give the most resident memory of a fresh server that has so many slow streams."""
+    with variant.start(NO_WORK) as server:
         check_published(server.said, PAYLOAD_BYTES)
-        usage = server.usage
         spec = LoadSpec(
-            server.said, streams, fps=SLOW_FPS, duration_s=duration_s, payload_bytes=PAYLOAD_BYTES
+            server.said, streams, fps=SLOW_FPS, duration_s=SLOW_DURATION_S, payload_bytes=PAYLOAD_BYTES
         )
-        load = pool.submit(run_load, spec)
-        sizes = []
-        # Looked at again and again: when the streams are all open the memory has reached its height.
-        while not load.done():
-            sizes.append((usage.resident_bytes(), usage.proportional_bytes()))
-            time.sleep(0.2)
-        result = load.result()
-    if result.detected != result.due:
-        raise RuntimeError(
-            f"{variant.title}: found {dict(result.counts())}, expected all {result.due} detected"
-        )
-    return max(sizes)
+        result = run_load(spec)
+        if result.detected != result.due:
+            raise RuntimeError(
+                f"{variant.title}: found {dict(result.counts())}, expected all {result.due} detected"
+            )
+        return server.usage.peak_bytes()
 
 
 def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds: int) -> Report:
@@ -107,16 +96,18 @@ def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds
             "of single runs",
             "peak MB (RSS)",
             "MB (PSS)",
-            "kB a stream, RSS; PSS",
+            "MB, shared once",
+            "kB a stream",
         ),
         notes=[
             "processor time: user and system of the server, with the processes it started, over frames "
             f"answered; medians of {rounds}, runs take turns between the servers",
-            "memory: the sum over its processes; RSS counts pages that processes share in each of them, PSS "
-            "in parts, also those that it shares with others (bench and load generator are Python, too)",
-            f"kB a stream: from {FEW_STREAMS} to {MANY_STREAMS} streams with a frame of {PAYLOAD_BYTES:,} "
-            "bytes a second, each stream on a connection of its own, each time a fresh server (sync "
-            "Python: as many as its pool serves)",
+            "memory is the sum over its processes. RSS counts a page in each process that has it; PSS in "
+            "parts, also of what bench and load generator share, which are Python, too; the last counts "
+            "once what the server's own processes share",
+            f"kB a stream: most RSS, from {FEW_STREAMS} to {MANY_STREAMS} streams with a frame of "
+            f"{PAYLOAD_BYTES:,} bytes a second, each stream on a connection of its own, each time a fresh "
+            "server (sync Python: as many as its pool serves)",
         ],
         runs=costs.runs,
     )
@@ -128,6 +119,7 @@ def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds
             spread(processor_ms),
             float(np.median(costs.peak_mb[variant.name])),
             float(np.median(costs.proportional_mb[variant.name])),
+            float(np.median(costs.once_mb[variant.name])),
             costs.stream_kb.get(variant.name, "-"),
         )
     ours, theirs = costs.processor_ms[CENTRAL.name], costs.processor_ms[ASYNC_CPP.name]

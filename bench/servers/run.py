@@ -8,6 +8,7 @@ import numpy as np
 
 from bench.answers import check_published
 from bench.servers.variants import Variant, Work
+from bench.usage import Usage
 from central_server.capacity.load import LoadResult, LoadSpec, run_load
 
 BOUND_MS = 100.0
@@ -40,6 +41,7 @@ class Run:
     server_processor_s: float
     peak_bytes: int
     proportional_bytes: int
+    once_bytes: int
     length_s: float
     errors: tuple[str, ...]
 
@@ -62,13 +64,11 @@ def run(variant: Variant, work: Work, cameras: int, duration_s: float, **load: A
         before_s = usage.processor_s()
         result = run_load(spec)
         used_s = usage.processor_s() - before_s
-        return summed_up(variant, result, used_s, usage.peak_bytes(), usage.proportional_bytes())
+        return summed_up(variant, result, used_s, usage)
 
 
-def summed_up(
-    variant: Variant, result: LoadResult, used_s: float, peak_bytes: int, proportional_bytes: int
-) -> Run:
-    """Take from a load's result what the tables need."""
+def summed_up(variant: Variant, result: LoadResult, used_s: float, usage: Usage) -> Run:
+    """Take from a load's result, and from what the server uses at its end, what the tables need."""
     latencies_ms = result.latencies_ms
     lag_ms = result.lag_ms
     return Run(
@@ -87,8 +87,9 @@ def summed_up(
         generator_lag_ms=float(lag_ms.max()) if len(lag_ms) else float("nan"),
         generator_processor_s=result.processor_s,
         server_processor_s=used_s,
-        peak_bytes=peak_bytes,
-        proportional_bytes=proportional_bytes,
+        peak_bytes=usage.peak_bytes(),
+        proportional_bytes=usage.proportional_bytes(),
+        once_bytes=usage.once_bytes(),
         length_s=result.length_s,
         errors=tuple(sorted(set(result.errors.values()))),
     )

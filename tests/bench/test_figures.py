@@ -1,6 +1,7 @@
 """What is made of a load's frames: the slowest answer, the share of each stream, a p99 that moved."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from bench.peers import Disturbed
 from bench.servers.capacity import Capacities
 from bench.servers.run import slowest_ms, summed_up
 from bench.servers.variants import CENTRAL, VARIANTS, Work, chosen
+from bench.usage import Usage
 from central_server.capacity.load import LoadResult
 from central_server.capacity.load_result import UNANSWERED
 from central_server.frame import Outcome
@@ -43,7 +45,7 @@ def test_the_slowest_counts_what_was_never_answered() -> None:
 
 def test_a_run_holds_only_if_every_frame_was_detected_in_time() -> None:
     def holds(*frames: tuple[int, float, float, int]) -> bool:
-        return summed_up(CENTRAL, load_result(*frames), 1.0, 1, 1).holds
+        return summed_up(CENTRAL, load_result(*frames), 1.0, Usage(os.getpid())).holds
 
     in_time = (0, 1.0, 1.09, Outcome.DETECTED)
     assert holds(in_time)
@@ -56,7 +58,7 @@ def test_runs_are_kept_by_variant_and_level() -> None:
     capacities = Capacities(duration_s=10)
     for answered_s in (1.02, 1.5):
         result = load_result((0, 1.0, answered_s, Outcome.DETECTED))
-        capacities.runs.append(summed_up(CENTRAL, result, 1.0, 1, 1))
+        capacities.runs.append(summed_up(CENTRAL, result, 1.0, Usage(os.getpid())))
 
     assert capacities.slowest_ms(CENTRAL.name) == {1: pytest.approx([20, 500])}
     assert capacities.levels(CENTRAL.name) == {1: True}

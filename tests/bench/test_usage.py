@@ -30,18 +30,15 @@ def test_a_program_is_counted_with_the_processes_that_it_started() -> None:
     with Started(r"(ready)", sys.executable, "-c", PARENT) as started:
         usage = started.usage
         processor_s = usage.processor_s()
-        resident, peak, proportional = (
-            usage.resident_bytes(),
-            usage.peak_bytes(),
-            usage.proportional_bytes(),
-        )
+        resident, peak = usage.resident_bytes(), usage.peak_bytes()
+        proportional, once = usage.proportional_bytes(), usage.once_bytes()
         threads, descriptors = usage.threads(), usage.descriptors()
         started.kill()
 
     assert 0.3 <= processor_s < 30
     assert 60 * MEGABYTE < resident < 200 * MEGABYTE
     assert peak >= resident
-    assert 60 * MEGABYTE < proportional <= resident
+    assert 60 * MEGABYTE < proportional < once < resident
     assert threads == 3
     # Standard input, output and error of both, and the pipe between them.
     assert 7 <= descriptors < 20
