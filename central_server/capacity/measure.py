@@ -10,7 +10,7 @@ from pathlib import Path
 
 from central_server.capacity import search
 from central_server.capacity.cost import StagesMs, measure_stages
-from central_server.capacity.load import LoadResult, LoadSpec, run_load
+from central_server.capacity.load import LoadError, LoadResult, LoadSpec, run_load
 from central_server.capacity.pictures import Picture, PictureOptions, prepare
 from central_server.capacity.server_process import ServerProcess
 from central_server.cores import usable_cores
@@ -28,6 +28,8 @@ RUN_OVERHEAD_S = 1.5
 GRACE_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 MAX_CAMERAS = 4096
+# Why a search ends.
+CERTAIN, BUDGET_SPENT = "certain", "budget spent"
 # Files that a server and a generator need besides one for each camera.
 SPARE_FILES = 64
 
@@ -69,9 +71,9 @@ class Capacity:
         pictures: what was sent.
         stages: processor time a frame of each stage without a server, in ms: before the search and after it.
         runs: every load, in order.
+        ended: why there were no more of them.
         took_s: all in all.
         load_before: the machine's load average over the minute before, processes that run or want to.
-        most: no more cameras than these could be tried.
 
     """
 
@@ -80,9 +82,9 @@ class Capacity:
     pictures: tuple[Picture, ...]
     stages: tuple[StagesMs, StagesMs]
     runs: tuple[Run, ...]
+    ended: str
     took_s: float
     load_before: float
-    most: int
 
     @property
     def stages_ms(self) -> StagesMs:
@@ -143,10 +145,18 @@ def measure(options: CapacityOptions, tell: Tell) -> Capacity:
         most = _raise_file_limit()
         deadline_s = begun_s + options.budget_s - stages_s
         with ServerProcess(*_arguments(options, most)) as server:
-            runs = _search(options, pictures, server, most, deadline_s, tell)
+            runs, ended = _search(options, pictures, server, most, deadline_s, tell)
         after_ms = _measure_stages(options, detectors, pictures, stages_s)
-    took_s = time.monotonic() - begun_s
-    return Capacity(options, cores, pictures, (before_ms, after_ms), tuple(runs), took_s, load_before, most)
+    return Capacity(
+        options=options,
+        cores=cores,
+        pictures=pictures,
+        stages=(before_ms, after_ms),
+        runs=tuple(runs),
+        ended=ended,
+        took_s=time.monotonic() - begun_s,
+        load_before=load_before,
+    )
 
 
 def _search(
@@ -156,19 +166,25 @@ def _search(
     most: int,
     deadline_s: float,
     tell: Tell,
-) -> list[Run]:
+) -> tuple[list[Run], str]:
+    """Give the runs, and why there are no more."""
     # A server's first frames cost more than all later ones.
     run_load(_spec(options, pictures, server, options.workers, min(WARM_UP_S, options.duration_s)))
     runs: list[Run] = []
     while (cameras := search.next_cameras(_votes(runs), most)) is not None:
         spec = _spec(options, pictures, server, cameras, options.duration_s)
         if runs and time.monotonic() + spec.last_due_s + RUN_OVERHEAD_S > deadline_s:
-            tell("the budget is spent")
-            break
-        run = _run(server, spec, options.latency_ms)
+            return runs, BUDGET_SPENT
+        try:
+            run = _run(server, spec, options.latency_ms)
+        except LoadError as error:
+            # Where there are figures already, a load that the generator cannot make does not spoil them.
+            if not runs:
+                raise
+            return runs, f"{counted(cameras, 'camera')}: {error}"
         runs.append(run)
         tell(f"{counted(cameras, 'camera')}: {_in_words(run, options.latency_ms)}")
-    return runs
+    return runs, CERTAIN
 
 
 def _spec(

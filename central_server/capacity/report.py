@@ -71,6 +71,7 @@ def to_json(capacity: Capacity, price_per_hour: float | None) -> dict[str, Any]:
         "fps": options.fps,
         "latency_bound_ms": options.latency_ms,
         "duration_s": options.duration_s,
+        "ended": capacity.ended,
         "took_s": capacity.took_s,
         "load_average_before": capacity.load_before,
         "cameras": capacity.cameras,
@@ -147,8 +148,8 @@ def to_text(capacity: Capacity, price_per_hour: float | None) -> str:
     ]
     lines += [
         "",
-        f"{counted(len(capacity.runs), 'run')} of {options.duration_s:g} s, in {capacity.took_s:.0f} s; "
-        f"load average of the machine before: {capacity.load_before:.1f}",
+        f"{counted(len(capacity.runs), 'run')} of {options.duration_s:g} s, in {capacity.took_s:.0f} s "
+        f"({capacity.ended}); load average of the machine before: {capacity.load_before:.1f}",
     ]
     return "\n".join(lines)
 
@@ -192,7 +193,7 @@ def _rows_of_none(capacity: Capacity) -> Iterator[Row]:
 def _certainty(capacity: Capacity) -> str:
     votes = capacity.votes[capacity.cameras]
     words = f"held in {sum(votes)} of {counted(len(votes), 'run')}"
-    return words if capacity.is_confirmed else f"{words}; the budget did not allow to confirm it"
+    return words if capacity.is_confirmed else f"{words}, not confirmed"
 
 
 def _pictures_in_words(capacity: Capacity) -> str:
