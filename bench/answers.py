@@ -18,13 +18,17 @@ def ask(address: str, image_data: bytes) -> DetectResponse:
     """Send one frame on a connection of its own, and give the answer.
 
     Raises:
-        grpc.RpcError: there was none.
+        RuntimeError: there was none, or another one.
 
     """
     with grpc.insecure_channel(address) as channel:
         stub: Any = detection_pb2_grpc.ObjectDetectionStub(channel)  # type: ignore[no-untyped-call]
         request = DetectRequest(frame_id=FRAME_ID, image_data=image_data, max_age_ms=MAX_AGE_MS)
-        answers = list(stub.DetectStream(iter([request]), timeout=ASK_TIMEOUT_S, wait_for_ready=True))
+        call = stub.DetectStream(iter([request]), timeout=ASK_TIMEOUT_S, wait_for_ready=True)
+        try:
+            answers = list(call)
+        except grpc.RpcError as error:
+            raise RuntimeError(f"{address}: no answer to frame {FRAME_ID}: {call.code()}") from error
     if len(answers) != 1 or answers[0].frame_id != FRAME_ID:
         raise RuntimeError(f"{address}: found {answers} to frame {FRAME_ID}, expected one answer to it")
     answer: DetectResponse = answers[0]

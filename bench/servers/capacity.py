@@ -24,7 +24,7 @@ from bench.servers.variants import (
 WORK = Work(5)
 # What the cores could work on if nothing else had to be done.
 LIMIT = int(CORES * 1e3 / (WORK.work_ms * FPS))
-GRID = (0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
+GRID = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 QUICK_GRID = (0.2, 0.4, 0.6, 0.8, 0.9)
 # Beyond so many failures one after the other nothing more is learnt.
 ENOUGH_FAILURES = 2

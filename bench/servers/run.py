@@ -27,6 +27,7 @@ class Run:
     variant: str
     cameras: int
     due: int
+    answered: int
     detected: int
     unanswered: int
     outcomes: Mapping[str, int]
@@ -75,6 +76,7 @@ def summed_up(variant: Variant, result: LoadResult, used_s: float, usage: Usage)
         variant=variant.name,
         cameras=result.cameras,
         due=result.due,
+        answered=result.answered,
         detected=result.detected,
         unanswered=result.unanswered,
         outcomes=dict(result.counts()),
