@@ -184,6 +184,8 @@ def _search(
             return runs, f"{counted(cameras, 'camera')}: {error}"
         runs.append(run)
         tell(f"{counted(cameras, 'camera')}: {_in_words(run, options.latency_ms)}")
+    if search.smallest_not_held(_votes(runs)) is None:
+        return runs, f"no more than {most} connections are possible here"
     return runs, CERTAIN
 
 

@@ -16,6 +16,8 @@ from tests.polling import wait_until
 TIMEOUT_S = 100.0
 # One worker that takes 20 ms for a frame can do fifty a second, five cameras of ten.
 SMALL = ("--detector=simulated:20", "--workers=1", "--duration-s=1", "--budget-s=20", "--latency-ms=400")
+# The first run is always made; this one holds on any machine.
+ONE_RUN = ("--budget-s=1", "--latency-ms=20000")
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -116,7 +118,7 @@ def test_a_person_reads_the_same(tmp_path: Path) -> None:
 
 def test_json_may_go_to_standard_output() -> None:
     """And nothing else then does."""
-    done = capacity(*SMALL, "--budget-s=1", "--json=-")
+    done = capacity(*SMALL, *ONE_RUN, "--json=-")
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["cameras"] == 1
@@ -124,7 +126,7 @@ def test_json_may_go_to_standard_output() -> None:
 
 def test_a_spent_budget_is_told(tmp_path: Path) -> None:
     """One run is always made; that it is not confirmed, and that no more was tried, is said."""
-    done = capacity(*SMALL, "--budget-s=1", "--json", tmp_path / "found.json")
+    done = capacity(*SMALL, *ONE_RUN, "--json", tmp_path / "found.json")
     found = json.loads((tmp_path / "found.json").read_text())
 
     assert done.returncode == 0, done.stderr
@@ -135,6 +137,21 @@ def test_a_spent_budget_is_told(tmp_path: Path) -> None:
     assert "held in 1 of 1 run, not confirmed" in done.stdout
     assert "more were not tried" in done.stdout
     assert "(budget spent)" in done.stdout
+
+
+def test_where_files_are_few_fewer_cameras_are_tried() -> None:
+    """Each connection takes one: all that can be had are tried, and it is said that more cannot."""
+    options = ("--detector=simulated:0", "--fps=2", "--latency-ms=20000", "--json=-")
+    command = (script("central-server"), "capacity", *SMALL, *options)
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -n 90 && exec "$@"', "sh", *command],
+        capture_output=True, text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+
+    assert found["cameras"] == 26
+    assert found["not_held"] is None
+    assert found["ended"] == "no more than 26 connections are possible here"
 
 
 def test_not_even_one_camera_is_an_answer_with_code_1(tmp_path: Path) -> None:
@@ -160,7 +177,7 @@ def test_pictures_of_ones_own_are_sent_as_they_are(tmp_path: Path) -> None:
     jpeg, png = tmp_path / "own.jpg", tmp_path / "own.png"
     jpeg.write_bytes(pictures.jpeg(96, 128))
     png.write_bytes(pictures.encode(pictures.scene(48, 64), "PNG"))
-    options = (*SMALL, "--budget-s=1", "--json=-", "--picture", jpeg, "--picture", png)
+    options = (*SMALL, *ONE_RUN, "--json=-", "--picture", jpeg, "--picture", png)
 
     as_given = json.loads(capacity(*options).stdout)["pictures"]
     scaled = json.loads(capacity(*options, "--size=200x100").stdout)["pictures"]
