@@ -11,7 +11,7 @@ from central_server.counters import in_words
 from central_server.detectors.detector import Query
 from central_server.dispatcher import Dispatcher
 from central_server.errors import BadMessageError
-from central_server.frame import Answer, Outcome
+from central_server.frame import Answer
 from central_server.scheduler import Stream
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class DetectionCall:
         while True:
             self._changed.clear()
             while self._answers and not self._gone:
-                await self._context.write(_to_bytes(self._answers.popleft()))
+                await self._context.write(self._answers.popleft().message)
                 self._unwritten -= 1
                 self._room.set()
             if self._gone or (not self._accepting and not self._unwritten):
@@ -134,13 +134,3 @@ class DetectionCall:
         if stream is not None:
             self._dispatcher.close_stream(stream)
             log.info("stream of camera %r ended: %s", stream.camera_id, in_words(stream.counts))
-
-
-def _to_bytes(answer: Answer) -> bytes:
-    try:
-        return wire.build_response(answer)
-    except Exception:
-        # A detector from elsewhere may have put anything into its objects.
-        log.exception("the answer to frame %d cannot be written", answer.frame_id)
-        detail = "the detector failed: its objects cannot be written"
-        return wire.build_response(Answer(answer.frame_id, Outcome.INTERNAL_ERROR, detail=detail))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from central_server import wire
 from central_server.counters import FrameCounters
 from central_server.detectors.detector import Query
 from central_server.engine import Engine
@@ -34,7 +35,7 @@ class Dispatcher:
 
         def on_drop(dropped: Waiting, reason: Outcome) -> None:
             queue_ms = (self._clock() - dropped.arrived_s) * 1e3
-            self._answer(dropped.stream, Answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
+            self._answer(dropped.stream, wire.build_answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
 
         return Stream(camera_id, query, on_answer, on_drop)
 
@@ -43,7 +44,7 @@ class Dispatcher:
         try:
             self._limits.check_bytes(frame.image)
         except TooLargeError as error:
-            self._answer(stream, Answer(frame.frame_id, Outcome.TOO_LARGE, detail=str(error)))
+            self._answer(stream, wire.build_answer(frame.frame_id, Outcome.TOO_LARGE, str(error)))
             return
         now_s = self._clock()
         max_age_ms = self._default_max_age_ms if frame.max_age_ms is None else frame.max_age_ms

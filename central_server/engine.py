@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from central_server import wire
 from central_server.detectors.detector import Detector, Query
 from central_server.errors import BadImageError, TooLargeError
-from central_server.frame import Answer, Frame, Object, Outcome, to_objects
+from central_server.frame import Answer, Frame, Outcome
 from central_server.image import ImageLimits, decode
 from cython_ext.worker_pool import WorkerPool
 
@@ -59,13 +60,13 @@ class Worker:
         """Decode and detect; every failure becomes an outcome."""
         frame = task.frame
         begun_s = self._begun_s = time.monotonic()
-        objects: tuple[Object, ...] = ()
-        detail = ""
         try:
             pixels = NO_PIXELS if self._detector.input_wh is None else decode(frame.image, self._limits)
             detections = self._detector.detect(pixels, task.query)
-            objects = to_objects(detections, self._detector.labels)
-            outcome = Outcome.DETECTED
+            work_ms = (time.monotonic() - begun_s) * 1e3
+            return wire.build_detected(
+                frame.frame_id, detections, self._detector.labels, task.queue_ms, work_ms
+            )
         except TooLargeError as error:
             outcome, detail = Outcome.TOO_LARGE, str(error)
         except BadImageError as error:
@@ -73,9 +74,10 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - a detector from elsewhere may raise anything, and exit
             outcome, detail = Outcome.INTERNAL_ERROR, f"the detector failed: {type(error).__name__}"
             self._log_failure(frame, error)
-        self._begun_s = None
+        finally:
+            self._begun_s = None
         work_ms = (time.monotonic() - begun_s) * 1e3
-        return Answer(frame.frame_id, outcome, objects, detail, task.queue_ms, work_ms)
+        return wire.build_answer(frame.frame_id, outcome, detail, task.queue_ms, work_ms)
 
     def _log_failure(self, frame: Frame, error: BaseException) -> None:
         now_s = time.monotonic()
@@ -152,5 +154,5 @@ class Engine:
             if not isinstance(answer, Answer):
                 # No memory, say, for the answer itself.
                 detail = f"the worker failed: {type(answer).__name__}"
-                answer = Answer(task.frame.frame_id, Outcome.INTERNAL_ERROR, detail=detail)
+                answer = wire.build_answer(task.frame.frame_id, Outcome.INTERNAL_ERROR, detail)
             task.on_answer(answer)

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
 from camera_ai import control_pb2, detection_pb2
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from central_server.errors import BadMessageError
-from central_server.frame import Answer, EncodedImage, Frame, ImageFormat
+from central_server.frame import Answer, Detections, EncodedImage, Frame, ImageFormat, Outcome
 from cython_ext.messages import read_detect_request, write_detect_response
 
 DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
@@ -22,6 +25,8 @@ MAX_NAME_CHARS = 128
 # Of a bad value a client is told the beginning.
 MAX_ECHO_CHARS = 40
 MAX_CAMERAS_OF_AGENT = 10_000
+# More objects than anybody can look at are a fault of the detector; the best are answered.
+MAX_OBJECTS = 1000
 FORMATS = {int(known): known for known in ImageFormat}
 
 Metadata = tuple[tuple[str, str], ...]
@@ -94,11 +99,47 @@ def parse_request(data: bytes) -> Frame:
     )
 
 
-def build_response(answer: Answer) -> bytes:
-    """Write a DetectResponse."""
-    return write_detect_response(
-        answer.frame_id, answer.outcome, answer.objects, answer.detail, answer.queue_ms, answer.work_ms
+def build_detected(
+    frame_id: int, detections: Detections, labels: tuple[str, ...], queue_ms: float, work_ms: float
+) -> Answer:
+    """Write the answer to a frame that was worked on: whole pixels; of more than MAX_OBJECTS the best.
+
+    Raises:
+        ValueError, TypeError: what a detector may not find, e.g. a score above 1 or a class without label.
+
+    """
+    boxes_xyxy, scores, class_ids = detections.boxes_xyxy, detections.scores, detections.class_ids
+    if len(scores) > MAX_OBJECTS:
+        best = np.argsort(-scores, kind="stable")[:MAX_OBJECTS]
+        boxes_xyxy, scores, class_ids = boxes_xyxy[best], scores[best], class_ids[best]
+    message = write_detect_response(
+        frame_id,
+        Outcome.DETECTED,
+        "",
+        queue_ms,
+        work_ms,
+        np.asarray(boxes_xyxy, np.float32),
+        np.asarray(scores, np.float32),
+        class_ids if class_ids.dtype == np.int32 else _as_int32(class_ids),
+        labels,
     )
+    return Answer(frame_id, Outcome.DETECTED, message)
+
+
+def build_answer(
+    frame_id: int, outcome: Outcome, detail: str = "", queue_ms: float = 0.0, work_ms: float = 0.0
+) -> Answer:
+    """Write an answer without objects."""
+    message = write_detect_response(frame_id, outcome, detail, queue_ms, work_ms, None, None, None, ())
+    return Answer(frame_id, outcome, message)
+
+
+def _as_int32(class_ids: NDArray[Any]) -> NDArray[np.int32]:
+    """Take any integers that fit; detectors from elsewhere have their own types."""
+    narrow: NDArray[np.int32] = class_ids.astype(np.int32, casting="same_kind")
+    if not (narrow == class_ids).all():
+        raise ValueError("found a class id beyond 32 bits")
+    return narrow
 
 
 def parse_wanted(metadata: Iterable[tuple[str, str | bytes]]) -> Wanted:

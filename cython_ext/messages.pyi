@@ -1,5 +1,8 @@
 """The bytes of the two messages that every frame costs; docstrings in full in `messages.pyx`."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 # Cython adds these to a compiled module.
 __pyx_capi__: dict[str, object]
 __test__: dict[str, str]
@@ -10,9 +13,12 @@ def read_detect_request(data: bytes) -> tuple[int, memoryview, int, int, int, st
 def write_detect_response(
     frame_id: int,
     outcome: int,
-    objects: tuple[tuple[str, float, int, int, int, int], ...],
     detail: str,
     queue_ms: float,
     work_ms: float,
+    boxes_xyxy: NDArray[np.float32] | None,
+    scores: NDArray[np.float32] | None,
+    class_ids: NDArray[np.int32] | None,
+    labels: tuple[str, ...],
 ) -> bytes:
-    """Write a DetectResponse."""
+    """Write a DetectResponse: detections become objects in whole pixels."""

@@ -8,6 +8,7 @@ byte for byte. All other messages go through the library.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.math cimport fabs, rint
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -26,6 +27,9 @@ cdef enum:
     # Tags, lengths and numbers of an object, and of all else, at their longest; texts come on top.
     OBJECT_ROOM = 1 + 10 + 1 + 10 + 5 + 1 + 1 + 4 * 11
     RESPONSE_ROOM = 11 + 11 + 1 + 10 + 5 + 5
+
+# Any two edges differ by less than what int32 can say.
+cdef double EDGE_LIMIT = 1 << 30
 
 
 cdef int read_varint(Reader* reader, uint64_t* value) noexcept nogil:
@@ -299,22 +303,72 @@ cdef unsigned char* put_object(
 
 
 
-def write_detect_response(frame_id, outcome, tuple objects not None, detail, queue_ms, work_ms):
-    """Write a DetectResponse.
+cdef enum Fault:
+    NONE
+    BAD_SCORE
+    BAD_CLASS
+    BAD_EDGE
+    BAD_ORDER
+
+
+cdef Fault round_box(
+    const float[:, :] boxes_xyxy, float score, int class_id, Py_ssize_t classes, Py_ssize_t i, int32_t* box
+) noexcept nogil:
+    """Check one detection and round its box to x, y, width, height: each edge once, half to even."""
+    cdef double[4] edges
+    cdef int k
+    # Written so that NaN fails, too.
+    if not 0 <= score <= 1:
+        return BAD_SCORE
+    if not 0 <= class_id < classes:
+        return BAD_CLASS
+    for k in range(4):
+        edges[k] = boxes_xyxy[i, k]
+        if not fabs(edges[k]) < EDGE_LIMIT:
+            return BAD_EDGE
+    if edges[2] < edges[0] or edges[3] < edges[1]:
+        return BAD_ORDER
+    for k in range(4):
+        edges[k] = rint(edges[k])
+    box[0], box[1] = <int32_t>edges[0], <int32_t>edges[1]
+    box[2], box[3] = <int32_t>(edges[2] - edges[0]), <int32_t>(edges[3] - edges[1])
+    return NONE
+
+
+def write_detect_response(
+    frame_id,
+    outcome,
+    detail,
+    queue_ms,
+    work_ms,
+    const float[:, :] boxes_xyxy,
+    const float[:] scores,
+    const int[:] class_ids,
+    tuple labels not None,
+):
+    """Write a DetectResponse: detections become objects in whole pixels.
+
+    x, y = round(x1, y1), width = round(x2) - x, height likewise; half goes to even.
 
     Args:
         frame_id: 0 to 2^64 - 1.
         outcome: the wire's number, int32.
-        objects: a tuple of (label, confidence, x, y, width, height): str, float, and int32 pixels.
         detail: str.
         queue_ms: float, as the next.
         work_ms: rounded to float32.
+        boxes_xyxy: float32 (n, 4), edges in pixels between -2^30 and 2^30, or None for an answer without
+            objects; as the next two.
+        scores: float32 (n,), 0 to 1.
+        class_ids: int32 (n,), indices of `labels`.
+        labels: a str for each class.
 
     Returns:
         The message's bytes.
 
     Raises:
-        TypeError, ValueError, OverflowError: a value that the message cannot carry.
+        TypeError, OverflowError, UnicodeEncodeError: a value that the message cannot carry.
+        ValueError: arrays of other dtypes or shapes; a score, class id or edge that is NaN or out of range;
+            a box that ends before it begins.
 
     Holds the GIL.
 
@@ -322,24 +376,44 @@ def write_detect_response(frame_id, outcome, tuple objects not None, detail, que
     cdef uint64_t number = frame_id
     cdef int32_t which = outcome
     cdef float queued = queue_ms, worked = work_ms
-    cdef Py_ssize_t detail_length = 0, label_length = 0
+    cdef Py_ssize_t detail_length = 0, label_length = 0, i, count = 0
     cdef const char* detail_text = PyUnicode_AsUTF8AndSize(detail, &detail_length)
+    cdef const char* label
     cdef Py_ssize_t room = RESPONSE_ROOM + detail_length
     cdef int32_t[4] box
-    for label, *_ in objects:
-        PyUnicode_AsUTF8AndSize(label, &label_length)
-        room += OBJECT_ROOM + label_length
+    cdef Fault fault
+    if boxes_xyxy is not None:
+        count = boxes_xyxy.shape[0]
+        if boxes_xyxy.shape[1] != 4 or scores is None or class_ids is None or not (
+            count == scores.shape[0] == class_ids.shape[0]
+        ):
+            raise ValueError("expected boxes (n, 4), scores (n,) and class ids (n,)")
+    for i in range(count):
+        if 0 <= class_ids[i] < len(labels):
+            PyUnicode_AsUTF8AndSize(labels[class_ids[i]], &label_length)
+            room += OBJECT_ROOM + label_length
     # As long as it can get at most; what remains is cut off at the end.
     cdef bytes buffer = PyBytes_FromStringAndSize(NULL, room)
     cdef unsigned char* start = <unsigned char*>PyBytes_AS_STRING(buffer)
     cdef unsigned char* at = put_number(start, 1, number)
-    cdef const char* label_text
-    for label, confidence, x, y, width, height in objects:
-        label_text = PyUnicode_AsUTF8AndSize(label, &label_length)
-        box[0], box[1], box[2], box[3] = x, y, width, height
-        at = put_object(at, label_text, label_length, confidence, box)
+    for i in range(count):
+        fault = round_box(boxes_xyxy, scores[i], class_ids[i], len(labels), i, box)
+        if fault != NONE:
+            raise ValueError(in_words(fault, len(labels)))
+        label = PyUnicode_AsUTF8AndSize(labels[class_ids[i]], &label_length)
+        at = put_object(at, label, label_length, scores[i], box)
     at = put_number(at, 3, widened(which))
     at = put_text(at, 4, detail_text, detail_length)
     at = put_float(at, 5, queued)
     at = put_float(at, 6, worked)
     return buffer[:at - start]
+
+
+cdef in_words(Fault fault, Py_ssize_t classes):
+    if fault == BAD_SCORE:
+        return "found a score that is NaN or outside 0 to 1"
+    if fault == BAD_CLASS:
+        return f"found a class id outside 0 to {classes - 1}"
+    if fault == BAD_EDGE:
+        return "found a box edge that is NaN or beyond 2^30 pixels"
+    return "found a box that ends before it begins"

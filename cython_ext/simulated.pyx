@@ -34,7 +34,7 @@ def spin_cpu(ms):
     Raises:
         ValueError: another number, NaN included.
 
-    Releases the GIL.
+    Releases the GIL, unless there is nothing to do.
 
     """
     return _spin(CLOCK_THREAD_CPUTIME_ID, ms)
@@ -55,7 +55,7 @@ def spin_wall(ms):
     Raises:
         ValueError: another number, NaN included.
 
-    Releases the GIL.
+    Releases the GIL, unless there is nothing to do.
 
     """
     return _spin(CLOCK_MONOTONIC, ms)
@@ -68,6 +68,9 @@ def _spin(clock, ms):
     cdef double milliseconds = ms
     cdef int64_t duration_ns = <int64_t>(milliseconds * 1e6)
     cdef int64_t elapsed
+    if duration_ns == 0:
+        # Handing the GIL over and back would be all the work.
+        return 0
     with nogil:
         elapsed = spin(which, duration_ns)
     return elapsed

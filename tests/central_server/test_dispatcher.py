@@ -15,6 +15,7 @@ from central_server.engine import Engine
 from central_server.frame import Answer, Detections, EncodedImage, Frame, Outcome
 from central_server.image import ImageLimits
 from central_server.scheduler import Stream
+from tests.central_server.answers import told
 
 LIMITS = ImageLimits(max_bytes=1000)
 NOTHING = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
@@ -140,9 +141,9 @@ async def test_the_time_spent_waiting_counts(line: Line) -> None:
         ("hasty", 1): Outcome.STALE,
         ("patient", 1): Outcome.DETECTED,
     }
-    assert dict(line.answers)["hasty"].queue_ms == pytest.approx(600)
-    assert dict(line.answers)["patient"].queue_ms == pytest.approx(600)
-    assert dict(line.answers)["busy"].queue_ms == 0
+    assert told(dict(line.answers)["hasty"]).queue_ms == pytest.approx(600)
+    assert told(dict(line.answers)["patient"]).queue_ms == pytest.approx(600)
+    assert told(dict(line.answers)["busy"]).queue_ms == 0
 
 
 async def test_a_frame_is_stale_in_time_although_the_worker_hangs(line: Line) -> None:
@@ -177,7 +178,7 @@ async def test_too_many_bytes_are_answered_at_once(line: Line) -> None:
     line.dispatcher.submit(door, frame(3, size=1001))
 
     assert line.outcomes == {("door", 3): Outcome.TOO_LARGE}
-    assert line.answers[0][1].detail == "found 1001 bytes of image, expected at most 1000"
+    assert told(line.answers[0][1]).detail == "found 1001 bytes of image, expected at most 1000"
     await line.work(3)
     assert line.outcomes[("door", 2)] is Outcome.DETECTED
 

@@ -16,6 +16,7 @@ from central_server.detectors.detector import Detector, Query
 from central_server.engine import STUCK_S, Engine
 from central_server.frame import Answer, Detections, EncodedImage, Frame, Outcome
 from central_server.image import ImageLimits
+from tests.central_server.answers import objects, told
 from tests.pictures import claim_size, jpeg
 from tests.polling import until
 
@@ -101,17 +102,11 @@ async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scrip
     image, seen_query, _ = scripted.seen[0]
     assert image.shape == (96, 128, 3)
     assert seen_query is query
-    assert (answer.frame_id, answer.outcome, answer.detail, answer.queue_ms) == (
-        7,
-        Outcome.DETECTED,
-        "",
-        12.5,
-    )
-    assert [(o.label, o.confidence, o.x, o.y, o.width, o.height) for o in answer.objects] == [
-        ("car", 0.75, 10, 21, 20, 19),
-        ("person", 0.5, 0, 0, 1, 1),
-    ]
-    assert answer.work_ms > 0
+    assert (answer.frame_id, answer.outcome) == (7, Outcome.DETECTED)
+    assert objects(answer) == [("car", 0.75, 10, 21, 20, 19), ("person", 0.5, 0, 0, 1, 1)]
+    message = told(answer)
+    assert (message.detail, message.queue_ms) == ("", 12.5)
+    assert message.work_ms > 0
 
 
 @pytest.mark.parametrize(
@@ -133,6 +128,10 @@ async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scrip
         found((float("nan"), 0, 1, 1, 0.9, 0)),
         found((0, 0, float("inf"), 1, 0.9, 0)),
         found((0, 0, 3e9, 1, 0.9, 0)),
+        found((0, 0, 2**30, 1, 0.9, 0)),
+        Detections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array([2**32])),  # type: ignore[arg-type]
+        Detections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1)),  # type: ignore[arg-type]
+        None,
     ],
     ids=[
         "raises",
@@ -151,6 +150,10 @@ async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scrip
         "nan",
         "infinity",
         "beyond int32",
+        "at the limit",
+        "class beyond int32",
+        "fractional class",
+        "nothing at all",
     ],
 )
 async def test_a_detector_that_fails_fails_for_one_frame(
@@ -162,10 +165,18 @@ async def test_a_detector_that_fails_fails_for_one_frame(
     failed = await running.answer(frame(1))
     next_one = await running.answer(frame(2))
 
-    assert (failed.outcome, failed.objects) == (Outcome.INTERNAL_ERROR, ())
-    assert failed.detail.startswith("the detector failed: ")
-    assert "secret" not in failed.detail
+    assert (failed.outcome, objects(failed)) == (Outcome.INTERNAL_ERROR, [])
+    assert told(failed).detail.startswith("the detector failed: ")
+    assert "secret" not in told(failed).detail
     assert next_one.outcome is Outcome.DETECTED
+
+
+async def test_detectors_may_have_types_of_their_own(running: Running, scripted: Scripted) -> None:
+    """Wider numbers and arrays that are views of others are taken as they are."""
+    table = np.array([[1, 2, 3, 4, 0.5, 1]] * 2, np.float64)
+    scripted.results = [Detections(table[:, :4], table[:, 4], table[:, 5].astype(np.int64))]  # type: ignore[arg-type]
+
+    assert objects(await running.answer(frame())) == [("car", 0.5, 1, 2, 2, 2)] * 2
 
 
 async def test_of_too_many_objects_the_best_are_answered(running: Running, scripted: Scripted) -> None:
@@ -175,7 +186,7 @@ async def test_of_too_many_objects_the_best_are_answered(running: Running, scrip
     answer = await running.answer(frame(1))
 
     assert answer.outcome is Outcome.DETECTED
-    assert [found.confidence for found in answer.objects] == [
+    assert [confidence for _, confidence, *_ in objects(answer)] == [
         pytest.approx(number / 5000) for number in range(4999, 3999, -1)
     ]
 
@@ -228,8 +239,8 @@ async def test_a_bad_image_never_reaches_the_detector(
     """Its outcome and detail say what was wrong with it."""
     answer = await running.answer(frame(3, data))
 
-    assert (answer.frame_id, answer.outcome, answer.objects) == (3, outcome, ())
-    assert "expected" in answer.detail or "damaged" in answer.detail
+    assert (answer.frame_id, answer.outcome, objects(answer)) == (3, outcome, [])
+    assert "expected" in told(answer).detail or "damaged" in told(answer).detail
     assert scripted.seen == []
 
 

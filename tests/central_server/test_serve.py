@@ -362,7 +362,7 @@ async def test_objects_that_cannot_be_written(start_wayward: StartWayward, open_
     for frame_id in range(3):
         answer = await ask(call, frame_id)
         assert (answer.outcome, len(answer.objects)) == (OUTCOME_INTERNAL_ERROR, 0)
-        assert "cannot be written" in answer.detail
+        assert answer.detail == "the detector failed: UnicodeEncodeError"
 
 
 async def test_frames_that_wait_for_a_detector_that_hangs(

@@ -7,10 +7,11 @@ import time
 import numpy as np
 import pytest
 
+from central_server import wire
 from central_server.detectors.detector import DetectorOptions, Query
 from central_server.detectors.simulated import create
 from central_server.errors import OptionError
-from central_server.frame import Object, to_objects
+from tests.central_server.answers import objects
 
 NO_PIXELS = np.empty((0, 0, 3), np.uint8)
 
@@ -19,9 +20,9 @@ def test_the_answer_is_always_the_same() -> None:
     """A person of score 0.9 at (100, 100), 50 wide and 200 high."""
     simulated = create("0", DetectorOptions())
 
-    objects = to_objects(simulated.detect(NO_PIXELS, Query()), simulated.labels)
+    answer = wire.build_detected(1, simulated.detect(NO_PIXELS, Query()), simulated.labels, 0.0, 0.0)
 
-    assert objects == (Object("person", float(np.float32(0.9)), 100, 100, 50, 200),)
+    assert objects(answer) == [("person", float(np.float32(0.9)), 100, 100, 50, 200)]
 
 
 @pytest.mark.parametrize(

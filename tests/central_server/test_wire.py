@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 from camera_ai import detection_pb2
 from hypothesis import given
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 from central_server import wire
 from central_server.errors import BadMessageError
-from central_server.frame import Answer, ImageFormat, Object, Outcome
+from central_server.frame import Detections, ImageFormat, Outcome
 from central_server.wire import Facts, Wanted
+from tests.central_server.answers import objects, told
 
 
 def test_a_request_of_the_four_messages_alone() -> None:
@@ -83,21 +85,22 @@ def test_an_agent_names_a_bounded_number_of_cameras() -> None:
 
 def test_an_answer_with_everything() -> None:
     """Comes out as it went in."""
-    answer = Answer(9, Outcome.DETECTED, (Object("cat", 0.5, -1, 2, 30, 40),), "", 1.5, 2.5)
-    message = detection_pb2.DetectResponse.FromString(wire.build_response(answer))
+    detections = Detections(
+        np.array([[-1, 2, 29, 42]], np.float32), np.array([0.5], np.float32), np.array([1], np.int32)
+    )
+    answer = wire.build_detected(9, detections, ("dog", "cat"), 1.5, 2.5)
 
-    assert (message.frame_id, message.outcome) == (9, detection_pb2.OUTCOME_DETECTED)
-    assert (message.queue_ms, message.work_ms) == (1.5, 2.5)
-    (found,) = message.objects
-    assert (found.label, found.confidence) == ("cat", 0.5)
-    assert (found.bbox.x, found.bbox.y, found.bbox.width, found.bbox.height) == (-1, 2, 30, 40)
+    assert (answer.frame_id, answer.outcome) == (9, Outcome.DETECTED)
+    assert (told(answer).queue_ms, told(answer).work_ms) == (1.5, 2.5)
+    assert objects(answer) == [("cat", 0.5, -1, 2, 30, 40)]
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.ABANDONED])
 def test_outcomes_have_the_wires_names(outcome: Outcome) -> None:
     """Numbers and names agree on both sides."""
-    message = detection_pb2.DetectResponse.FromString(wire.build_response(Answer(1, outcome)))
+    message = told(wire.build_answer(1, outcome, "why", 1.5))
 
+    assert (message.detail, message.queue_ms) == ("why", 1.5)
     assert detection_pb2.Outcome.Name(message.outcome) == f"OUTCOME_{outcome.name}"
 
 

@@ -1,10 +1,12 @@
 """The two messages of every frame, byte for byte as the protobuf library reads and writes them."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-from camera_ai.detection_pb2 import DetectRequest, DetectResponse
+from camera_ai.detection_pb2 import OUTCOME_BAD_IMAGE, DetectRequest, DetectResponse
 from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,10 +14,9 @@ from hypothesis import strategies as st
 from cython_ext.messages import read_detect_request, write_detect_response
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-INT32 = st.integers(-(2**31), 2**31 - 1)
 FLOAT32 = st.floats(width=32)
 # What UTF-8 can say.
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=200)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
 def by_library(data: bytes) -> tuple[Any, ...] | None:
@@ -169,17 +170,59 @@ def test_a_name_is_utf8(name: bytes) -> None:
     assert by_kernel(data) == by_library(data)
 
 
-OBJECT = st.tuples(TEXT, FLOAT32, INT32, INT32, INT32, INT32)
+BOXES = st.tuples(*[st.floats(-1000, 5000, width=32)] * 4).map(
+    lambda edges: (
+        min(edges[0], edges[2]),
+        min(edges[1], edges[3]),
+        max(edges[0], edges[2]),
+        max(edges[1], edges[3]),
+    )
+)
+FOUND = st.tuples(BOXES, st.floats(0, 1, width=32), st.integers(0, 2))
+FAR = 2.0**30 - 64
 
 
-@given(UINT64, st.integers(0, 7), st.lists(OBJECT, max_size=5).map(tuple), TEXT, FLOAT32, FLOAT32)
-@example(0, 0, (), "", 0.0, 0.0)
-@example(1, 1, (("", 0.0, 0, 0, 0, 0),), "", -0.0, 0.0)
-@example(2**64 - 1, 7, (("ключ" * 40, 0.5, -1, -(2**31), 2**31 - 1, 128),) * 3, "x" * 300, 1e-40, 3e38)
+def written(
+    detections: Sequence[tuple[Sequence[float], float, int]],
+    labels: tuple[str, ...],
+    frame_id: int = 1,
+    outcome: int = 1,
+    detail: str = "",
+    queue_ms: float = 0.0,
+    work_ms: float = 0.0,
+) -> bytes:
+    """Let the kernel write an answer with these boxes, scores and class ids."""
+    boxes = np.array([box for box, _, _ in detections], np.float32).reshape(-1, 4)
+    scores = np.array([score for _, score, _ in detections], np.float32)
+    class_ids = np.array([class_id for _, _, class_id in detections], np.int32)
+    return write_detect_response(
+        frame_id, outcome, detail, queue_ms, work_ms, boxes, scores, class_ids, labels
+    )
+
+
+@given(
+    st.lists(FOUND, max_size=5),
+    st.tuples(TEXT, TEXT, TEXT),
+    UINT64,
+    st.integers(-1, 7),
+    TEXT,
+    FLOAT32,
+    FLOAT32,
+)
+@example([], ("", "", ""), 0, 0, "", 0.0, 0.0)
+@example([((0, 0, 0, 0), 0.0, 0)], ("", "", ""), 1, 1, "", -0.0, 0.0)
+@example([((0.5, 1.5, 2.5, 3.5), 1.0, 2)], ("a", "b", "c"), 1, 1, "", 0.0, 0.0)
+@example([((-FAR, -FAR, FAR, FAR), 0.5, 1)] * 3, ("", "ключ" * 40, ""), 2**64 - 1, 7, "x" * 300, 1e-40, 3e38)
 def test_every_answer_is_written_as_the_library_writes_it(
-    frame_id: int, outcome: int, objects: Any, detail: str, queue_ms: float, work_ms: float
+    detections: list[tuple[tuple[float, float, float, float], float, int]],
+    labels: tuple[str, str, str],
+    frame_id: int,
+    outcome: int,
+    detail: str,
+    queue_ms: float,
+    work_ms: float,
 ) -> None:
-    """Byte for byte."""
+    """Byte for byte, boxes as Python rounds them."""
     message = DetectResponse(
         frame_id=frame_id,
         outcome=outcome,  # type: ignore[arg-type]
@@ -187,37 +230,116 @@ def test_every_answer_is_written_as_the_library_writes_it(
         queue_ms=queue_ms,
         work_ms=work_ms,
     )
-    for label, confidence, x, y, width, height in objects:
-        found = message.objects.add(label=label, confidence=confidence)
-        found.bbox.x, found.bbox.y, found.bbox.width, found.bbox.height = x, y, width, height
+    for (x1, y1, x2, y2), score, class_id in detections:
+        found = message.objects.add(label=labels[class_id], confidence=score)
+        found.bbox.x, found.bbox.y = round(x1), round(y1)
+        found.bbox.width, found.bbox.height = round(x2) - round(x1), round(y2) - round(y1)
 
-    written = write_detect_response(frame_id, outcome, objects, detail, queue_ms, work_ms)
+    data = written(detections, labels, frame_id, outcome, detail, queue_ms, work_ms)
 
-    assert written == message.SerializeToString(deterministic=True)
+    assert data == message.SerializeToString(deterministic=True)
+
+
+def test_an_answer_without_objects() -> None:
+    """Needs no arrays."""
+    data = write_detect_response(7, 4, "found nothing", 1.5, 2.5, None, None, None, ())
+
+    assert DetectResponse.FromString(data) == DetectResponse(
+        frame_id=7, outcome=OUTCOME_BAD_IMAGE, detail="found nothing", queue_ms=1.5, work_ms=2.5
+    )
+
+
+def test_arrays_may_be_views_of_others() -> None:
+    """Columns of a table are read where they lie, and nothing is written to them."""
+    table = np.array([[1, 2, 3, 4, 0.5], [5, 6, 9, 8, 0.25]], np.float32)
+    table.flags.writeable = False
+    class_ids = np.array([0, 9, 1, 9], np.int32)[::2]
+
+    data = write_detect_response(1, 1, "", 0.0, 0.0, table[:, :4], table[:, 4], class_ids, ("a", "b"))
+
+    assert data == written([((1, 2, 3, 4), 0.5, 0), ((5, 6, 9, 8), 0.25, 1)], ("a", "b"))
+
+
+NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("values", "error"),
+    ("box", "score", "class_id", "message"),
     [
-        ((-1, 1, (), "", 0.0, 0.0), OverflowError),
-        ((2**64, 1, (), "", 0.0, 0.0), OverflowError),
-        ((1, 2**31, (), "", 0.0, 0.0), OverflowError),
-        ((1, 1, (("a", 0.5, 2**31, 0, 0, 0),), "", 0.0, 0.0), OverflowError),
-        ((1, 1, (("\ud800", 0.5, 0, 0, 0, 0),), "", 0.0, 0.0), UnicodeEncodeError),
-        ((1, 1, ((b"a", 0.5, 0, 0, 0, 0),), "", 0.0, 0.0), TypeError),
-        ((1, 1, (("a", "b", 0, 0, 0, 0),), "", 0.0, 0.0), TypeError),
-        ((1, 1, (("a", 0.5, 0, 0),), "", 0.0, 0.0), ValueError),
-        ((1, 1, [], "", 0.0, 0.0), TypeError),
-        ((1, 1, (None,), "", 0.0, 0.0), TypeError),
-        ((1, 1, (), None, 0.0, 0.0), TypeError),
-        ((1, 1, (), "", "long", 0.0), TypeError),
-        ((None, 1, (), "", 0.0, 0.0), TypeError),
+        ((0, 0, 1, 1), 1.01, 0, "score"),
+        ((0, 0, 1, 1), -0.01, 0, "score"),
+        ((0, 0, 1, 1), NAN, 0, "score"),
+        ((0, 0, 1, 1), INF, 0, "score"),
+        ((0, 0, 1, 1), 0.5, -1, "class id outside 0 to 1"),
+        ((0, 0, 1, 1), 0.5, 2, "class id outside 0 to 1"),
+        ((0, 0, 1, 1), 0.5, 2**31 - 1, "class id outside 0 to 1"),
+        ((NAN, 0, 1, 1), 0.5, 0, "edge"),
+        ((0, 0, 1, INF), 0.5, 0, "edge"),
+        ((0, 0, 2.0**30, 1), 0.5, 0, "edge"),
+        ((0, -(2.0**30), 1, 1), 0.5, 0, "edge"),
+        ((2, 0, 1, 1), 0.5, 0, "ends before it begins"),
+        ((0, 2, 1, 1), 0.5, 0, "ends before it begins"),
     ],
 )
-def test_what_an_answer_cannot_carry(values: Any, error: type[Exception]) -> None:
+def test_what_no_detector_may_find(box: tuple[float, ...], score: float, class_id: int, message: str) -> None:
+    """Fails the whole answer, in words, wherever it stands."""
+    good = ((0, 0, 1, 1), 0.5, 1)
+    for detections in (
+        [(box, score, class_id)],
+        [good, (box, score, class_id)],
+        [(box, score, class_id), good],
+    ):
+        with pytest.raises(ValueError, match=message):
+            written(detections, ("a", "b"))
+
+
+ONE_BOX, ONE_SCORE, ONE_ID = np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"frame_id": -1}, OverflowError),
+        ({"frame_id": 2**64}, OverflowError),
+        ({"frame_id": None}, TypeError),
+        ({"outcome": 2**31}, OverflowError),
+        ({"detail": None}, TypeError),
+        ({"detail": "\ud800"}, UnicodeEncodeError),
+        ({"queue_ms": "long"}, TypeError),
+        ({"labels": ("\ud800",)}, UnicodeEncodeError),
+        ({"labels": (b"a",)}, TypeError),
+        ({"labels": (None,)}, TypeError),
+        ({"labels": ["a"]}, TypeError),
+        ({"labels": None}, TypeError),
+        ({"labels": ()}, ValueError),
+        ({"boxes_xyxy": np.zeros((1, 5), np.float32)}, ValueError),
+        ({"boxes_xyxy": np.zeros((2, 4), np.float32)}, ValueError),
+        ({"boxes_xyxy": np.zeros((1, 4))}, ValueError),
+        ({"boxes_xyxy": np.zeros(4, np.float32)}, ValueError),
+        ({"scores": np.ones(2, np.float32)}, ValueError),
+        ({"scores": None}, ValueError),
+        ({"class_ids": np.zeros(0, np.int32)}, ValueError),
+        ({"class_ids": None}, ValueError),
+        ({"class_ids": np.zeros(1, np.int64)}, ValueError),
+    ],
+)
+def test_what_an_answer_cannot_carry(changes: dict[str, Any], error: type[Exception]) -> None:
     """Is refused before anything goes out."""
+    values: dict[str, Any] = {
+        "frame_id": 1,
+        "outcome": 1,
+        "detail": "",
+        "queue_ms": 0.0,
+        "work_ms": 0.0,
+        "boxes_xyxy": ONE_BOX,
+        "scores": ONE_SCORE,
+        "class_ids": ONE_ID,
+        "labels": ("a",),
+    }
+    assert write_detect_response(**values)
+
     with pytest.raises(error):
-        write_detect_response(*values)
+        write_detect_response(**values | changes)
 
 
 @pytest.mark.parametrize("data", [None, "text", bytearray(b"\x08\x01")])
