@@ -9,7 +9,7 @@ REFERENCE_SOURCES := reference_server/CMakeLists.txt $(wildcard proto/camera_ai/
     reference_server/proto/*.proto reference_server/src/*.cpp reference_server/src/*.h reference_server/tests/*.cpp)
 SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.hpp)
 
-.PHONY: demo test soak check reference bench clean
+.PHONY: demo test soak check sanitize tsan asan ubsan reference bench clean
 
 demo: $(VENV)/.demo-ready
 	@$(BIN)/python tools/demo.py --duration $(DURATION)
@@ -26,6 +26,11 @@ check: $(VENV)/.test-ready
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml $(addprefix cython_ext.,$(basename $(notdir $(wildcard cython_ext/*.pyx))))
 	$(BIN)/lint-imports
+
+sanitize: tsan asan ubsan
+
+tsan asan ubsan: $(VENV)/.test-ready
+	$(BIN)/python -m tests.native.sanitize $@ $(ARGS)
 
 reference: $(REFERENCE)/.tested
 

@@ -18,6 +18,8 @@ KERNELS = sorted(path.stem for path in Path("cython_ext").glob("*.pyx"))
 HEADERS = {path.stem: str(path) for path in Path("cython_ext").glob("*.hpp")}
 # CYTHON_DEBUG=1 builds the kernels with bounds checks, for one run of their tests.
 DEBUG = os.environ.get("CYTHON_DEBUG") == "1"
+# Compiler flags that have the last word, for a build that a sanitizer watches.
+LAST_FLAGS = os.environ.get("KERNEL_CFLAGS", "").split()
 
 
 class BuildProto(Command):
@@ -81,7 +83,9 @@ def kernels():
                 "-Wall",
                 "-Wno-unused-function",
                 *(["-std=c++17"] if name in HEADERS else []),
+                *LAST_FLAGS,
             ],
+            extra_link_args=LAST_FLAGS,
         )
         for name in KERNELS
     ]

@@ -98,7 +98,7 @@ def nms(
     expect_array("scores", scores, np.float32, (count,))
     expect_array("class_ids", class_ids, np.int32, (count,))
     cdef double threshold = expect_fraction("iou_threshold", iou_threshold)
-    cdef Py_ssize_t candidates = expect_count("max_candidates", max_candidates)
+    cdef Py_ssize_t candidates = min(count, expect_count("max_candidates", max_candidates))
     result = np.empty(min(count, expect_count("max_detections", max_detections)), np.int64)
     cdef const float[:, ::1] box_rows = boxes_xyxy
     cdef const float[::1] score_row = scores

@@ -260,9 +260,11 @@ def _label_anchors(
     min_score: float,
     class_mask: NDArray[np.bool_] | None,
 ) -> Detections:
-    candidates = np.where(np.isnan(class_scores), np.float32(-np.inf), class_scores)
-    class_ids = candidates.argmax(axis=1)
-    scores = np.take_along_axis(candidates, class_ids[:, None], axis=1)[:, 0]
+    is_number = ~np.isnan(class_scores)
+    best = np.where(is_number, class_scores, np.float32(-np.inf)).max(axis=1, keepdims=True)
+    class_ids = (is_number & (class_scores == best)).argmax(axis=1)
+    # Without any number this is NaN, whose product with an objectness still reaches no score.
+    scores = np.take_along_axis(class_scores, class_ids[:, None], axis=1)[:, 0]
     with np.errstate(over="ignore", invalid="ignore"):
         if objectness is not None:
             scores = scores * objectness

@@ -57,6 +57,8 @@ public:
     // Who gets the next task: the worker that was freed last, for its caches are warm; -1 when there is none.
     int next_worker() const noexcept { return stopped_ || free_.empty() ? -1 : free_.back(); }
 
+    int workers() const noexcept { return static_cast<int>(workers_.size()); }
+
     int free_workers() const noexcept { return static_cast<int>(free_.size()); }
 
     // Blocks until the worker has a task; null once the pool has stopped, from then on at once.

@@ -7,10 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from numpy.typing import NDArray
 
 ATTEMPTS = 10
 TICK_S = 0.0002
+
+# How long an example takes says nothing about whether it is right.
+settings.register_profile("kernels", deadline=None)
+settings.load_profile("kernels")
 
 MakeImage = Callable[[int, int], NDArray[np.uint8]]
 Stall = Callable[[Callable[[], object]], float]
