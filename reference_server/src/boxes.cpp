@@ -33,7 +33,8 @@ Detection place(const float* encoding, const Anchor& anchor, int width, int heig
 }
 
 double area(const Detection& box) {
-  return std::max(0.0, static_cast<double>(box.x2) - box.x1) * std::max(0.0, static_cast<double>(box.y2) - box.y1);
+  return std::max(0.0, static_cast<double>(box.x2) - box.x1) *
+         std::max(0.0, static_cast<double>(box.y2) - box.y1);
 }
 
 bool is_finite(const Detection& box) {

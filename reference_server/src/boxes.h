@@ -13,23 +13,24 @@ struct Anchor {
   float ymin, xmin, ymax, xmax;
 };
 
-// What an SSD answers for one image. `encodings` has ty, tx, th, tw for each anchor, `logits` a value for each
-// anchor and class; class 0 is the background.
+// What an SSD answers for one image. `encodings` has ty, tx, th, tw for each anchor, `logits` a value for
+// each anchor and class; class 0 is the background.
 struct SsdOutput {
   const float* encodings;
   const float* logits;
   int classes;
 };
 
-// Every pair of anchor and class whose score (the logit's sigmoid, as float) is at least `min_score` and whose
-// class is in `class_mask` (by class id, 1 for wanted) is a detection of its own, in that order, if its box,
-// clipped to the image, has a positive width and height. NaN never passes. Arithmetic is in double.
+// Every pair of anchor and class whose score (the logit's sigmoid, as float) is at least `min_score` and
+// whose class is in `class_mask` (by class id, 1 for wanted) is a detection of its own, in that order, if its
+// box, clipped to the image, has a positive width and height. NaN never passes. Arithmetic is in double.
 std::vector<Detection> decode_ssd(const SsdOutput& output, const std::vector<Anchor>& anchors, int width,
                                   int height, float min_score, const std::vector<std::uint8_t>& class_mask);
 
 // Greedy non-maximum suppression for each class: boxes are taken by score descending, equal scores in their
 // order, and one is left out when its overlap (IoU, in double) with one kept before, of its class, is greater
-// than the threshold. What is not finite is dropped. Ends at `max_detections` kept, or kMaxCandidates looked at.
+// than the threshold. What is not finite is dropped. Ends at `max_detections` kept, or kMaxCandidates looked
+// at.
 std::vector<Detection> suppress(std::vector<Detection> candidates, double iou_threshold,
                                 std::size_t max_detections);
 

@@ -79,9 +79,9 @@ class CocoSsd : public Detector {
 
 std::shared_ptr<const CocoSsdFiles> read_coco_ssd_files(const std::filesystem::path& folder) {
   const std::string stem = kStem;
-  return std::make_shared<const CocoSsdFiles>(CocoSsdFiles{
-      folder / (stem + ".onnx"), read_anchors(folder / (stem + ".anchors.npy")),
-      read_labels(folder / (stem + ".labels.txt"))});
+  return std::make_shared<const CocoSsdFiles>(CocoSsdFiles{folder / (stem + ".onnx"),
+                                                           read_anchors(folder / (stem + ".anchors.npy")),
+                                                           read_labels(folder / (stem + ".labels.txt"))});
 }
 
 std::unique_ptr<Detector> make_coco_ssd(std::shared_ptr<const CocoSsdFiles> files) {

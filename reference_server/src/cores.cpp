@@ -50,9 +50,9 @@ int usable_cores() {
   double cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   std::ifstream own_groups("/proc/self/cgroup");
   // Each line is number:controllers:group; version 2 has no controllers there.
-  for (std::string number, controllers, group;
-       std::getline(own_groups, number, ':') && std::getline(own_groups, controllers, ':') &&
-       std::getline(own_groups, group);) {
+  for (std::string number, controllers, group; std::getline(own_groups, number, ':') &&
+                                               std::getline(own_groups, controllers, ':') &&
+                                               std::getline(own_groups, group);) {
     if (controllers.empty()) {
       cores = std::min(cores, std::ceil(quota_v2(group)));
     } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {

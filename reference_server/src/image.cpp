@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "errors.h"
+#include "jpeg_file.h"
 #include "png_file.h"
 
 namespace reference {
@@ -16,13 +17,18 @@ constexpr std::uint64_t kMinSidePx = 8;
 constexpr std::string_view kJpegStart = "\xff\xd8\xff";
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
 
-bool begins_with(std::string_view data, std::string_view start) { return data.substr(0, start.size()) == start; }
+bool begins_with(std::string_view data, std::string_view start) {
+  return data.substr(0, start.size()) == start;
+}
 
 std::string expected_by(camera_ai::ImageFormat format) {
   switch (format) {
-    case camera_ai::IMAGE_FORMAT_ENCODED: return "JPEG or PNG";
-    case camera_ai::IMAGE_FORMAT_JPEG: return "JPEG";
-    default: return "PNG";
+    case camera_ai::IMAGE_FORMAT_ENCODED:
+      return "JPEG or PNG";
+    case camera_ai::IMAGE_FORMAT_JPEG:
+      return "JPEG";
+    default:
+      return "PNG";
   }
 }
 
@@ -52,7 +58,7 @@ Image ImageDecoder::decode(const DetectRequest& frame) {
   if (begins_with(data, kJpegStart) && format != camera_ai::IMAGE_FORMAT_PNG) {
     const JpegHeader header = read_jpeg_header(data);
     check_size(header.width, header.height);
-    jpeg_decoder_.decode(data, header, &rgb_);
+    decode_jpeg(data, header, &rgb_);
     return {rgb_.data(), header.width, header.height};
   }
   if (begins_with(data, kPngStart) && format != camera_ai::IMAGE_FORMAT_JPEG) {

@@ -7,7 +7,6 @@
 
 #include "camera_ai/detection.pb.h"
 #include "detector.h"
-#include "jpeg_file.h"
 
 namespace reference {
 
@@ -16,8 +15,8 @@ class ImageDecoder {
  public:
   explicit ImageDecoder(std::int64_t max_pixels) : max_pixels_(max_pixels) {}
 
-  // The image belongs to the decoder or to the frame, until the next one. Throws TooLarge for more pixels than
-  // the limit, BadImage for what is no whole picture of the format it claims.
+  // The image belongs to the decoder or to the frame, until the next one. Throws TooLarge for more pixels
+  // than the limit, BadImage for what is no whole picture of the format it claims.
   Image decode(const camera_ai::DetectRequest& frame);
 
  private:
@@ -25,7 +24,6 @@ class ImageDecoder {
   void check_size(std::uint64_t width, std::uint64_t height) const;
 
   const std::uint64_t max_pixels_;
-  JpegDecoder jpeg_decoder_;
   std::vector<std::uint8_t> rgb_;
 };
 

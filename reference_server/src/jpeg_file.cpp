@@ -45,7 +45,8 @@ bool is_skipped(int marker) {
 
 void check_scans(std::string_view data) {
   int scans = 0;
-  for (std::size_t at = data.find("\xff\xda"); at != std::string_view::npos; at = data.find("\xff\xda", at + 2)) {
+  for (std::size_t at = data.find("\xff\xda"); at != std::string_view::npos;
+       at = data.find("\xff\xda", at + 2)) {
     ++scans;
   }
   if (scans > kMaxScans) {
@@ -56,8 +57,9 @@ void check_scans(std::string_view data) {
 
 JpegHeader read_start_of_frame(std::string_view data, std::size_t at, int marker) {
   if (marker > 0xC2) {
-    throw BadImage("found a JPEG with start of frame " + hex(marker) +
-                   " (lossless, hierarchical or arithmetic coding), expected baseline, extended or progressive");
+    throw BadImage(
+        "found a JPEG with start of frame " + hex(marker) +
+        " (lossless, hierarchical or arithmetic coding), expected baseline, extended or progressive");
   }
   if (at + 10 > data.size()) {
     throw BadImage("found a JPEG that ends in its start of frame, after " + std::to_string(data.size()) +
@@ -74,6 +76,41 @@ JpegHeader read_start_of_frame(std::string_view data, std::size_t at, int marker
 
 std::string size_text(const JpegHeader& header) {
   return std::to_string(header.width) + " x " + std::to_string(header.height);
+}
+
+// libjpeg-turbo's state. One for each picture: a broken one leaves it in the midst of a header.
+struct Turbo {
+  Turbo() : handle(tjInitDecompress()) {
+    if (handle == nullptr) throw std::bad_alloc();
+  }
+  Turbo(const Turbo&) = delete;
+  Turbo& operator=(const Turbo&) = delete;
+  ~Turbo() { tjDestroy(handle); }
+  void* const handle;
+};
+
+void read_pixels(std::string_view data, const JpegHeader& header, int format,
+                 std::vector<std::uint8_t>* pixels) {
+  const Turbo turbo;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
+  int width = 0;
+  int height = 0;
+  int sampling = 0;
+  int colours = 0;
+  if (tjDecompressHeader3(turbo.handle, bytes, data.size(), &width, &height, &sampling, &colours) != 0) {
+    throw BadImage("found a JPEG of " + size_text(header) +
+                   " that is not decoded: " + tjGetErrorStr2(turbo.handle));
+  }
+  // The decoder's own idea of the size, before anything is allocated by it.
+  if (width != header.width || height != header.height) {
+    throw BadImage("found a JPEG of " + size_text(header) + " that decodes to " + std::to_string(width) +
+                   " x " + std::to_string(height));
+  }
+  pixels->resize(static_cast<std::size_t>(width) * height * tjPixelSize[format]);
+  if (tjDecompress2(turbo.handle, bytes, data.size(), pixels->data(), width, 0, height, format,
+                    TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0) {
+    throw BadImage("found a damaged JPEG of " + size_text(header) + ": " + tjGetErrorStr2(turbo.handle));
+  }
 }
 
 }  // namespace
@@ -108,51 +145,25 @@ JpegHeader read_jpeg_header(std::string_view data) {
                  " bytes without start of frame and scan within " + std::to_string(kMaxSteps) + " markers");
 }
 
-JpegDecoder::JpegDecoder() : handle_(tjInitDecompress()) {
-  if (handle_ == nullptr) throw std::bad_alloc();
-}
-
-JpegDecoder::~JpegDecoder() { tjDestroy(handle_); }
-
-void JpegDecoder::decode(std::string_view data, const JpegHeader& header, std::vector<std::uint8_t>* rgb) {
+void decode_jpeg(std::string_view data, const JpegHeader& header, std::vector<std::uint8_t>* rgb) {
   if (header.bits != 8) {
     throw BadImage("found a JPEG of " + std::to_string(header.bits) + " bits a sample, expected 8");
   }
   if (header.channels != 4) {
-    read(data, header, TJPF_RGB, rgb);
+    read_pixels(data, header, TJPF_RGB, rgb);
     return;
   }
-  read(data, header, TJPF_CMYK, &cmyk_);
-  const std::size_t pixels = cmyk_.size() / 4;
+  std::vector<std::uint8_t> cmyk;
+  read_pixels(data, header, TJPF_CMYK, &cmyk);
+  const std::size_t pixels = cmyk.size() / 4;
   rgb->resize(pixels * 3);
   for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-    const unsigned black = cmyk_[pixel * 4 + 3];
+    const unsigned black = cmyk[pixel * 4 + 3];
     for (std::size_t channel = 0; channel < 3; ++channel) {
       // The nearest: no quotient lies in the middle, for 255 is odd.
-      (*rgb)[pixel * 3 + channel] = static_cast<std::uint8_t>((cmyk_[pixel * 4 + channel] * black + 127) / 255);
+      (*rgb)[pixel * 3 + channel] =
+          static_cast<std::uint8_t>((cmyk[pixel * 4 + channel] * black + 127) / 255);
     }
-  }
-}
-
-void JpegDecoder::read(std::string_view data, const JpegHeader& header, int format,
-                       std::vector<std::uint8_t>* pixels) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
-  int width = 0;
-  int height = 0;
-  int sampling = 0;
-  int colours = 0;
-  if (tjDecompressHeader3(handle_, bytes, data.size(), &width, &height, &sampling, &colours) != 0) {
-    throw BadImage("found a JPEG of " + size_text(header) + " that is not decoded: " + tjGetErrorStr2(handle_));
-  }
-  // The decoder's own idea of the size, before anything is allocated by it.
-  if (width != header.width || height != header.height) {
-    throw BadImage("found a JPEG of " + size_text(header) + " that decodes to " + std::to_string(width) + " x " +
-                   std::to_string(height));
-  }
-  pixels->resize(static_cast<std::size_t>(width) * height * tjPixelSize[format]);
-  if (tjDecompress2(handle_, bytes, data.size(), pixels->data(), width, 0, height, format,
-                    TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0) {
-    throw BadImage("found a damaged JPEG of " + size_text(header) + ": " + tjGetErrorStr2(handle_));
   }
 }
 

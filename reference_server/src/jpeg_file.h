@@ -15,27 +15,14 @@ struct JpegHeader {
   int channels;
 };
 
-// Walks the segments (ITU-T T.81 annex B) up to the first scan, as libjpeg does. Throws BadImage when there is
-// no start of frame before it, more than one, one that is not decoded here, or anything that does not belong.
+// Walks the segments (ITU-T T.81 annex B) up to the first scan, as libjpeg does. Throws BadImage when there
+// is no start of frame before it, more than one, one that is not decoded here, or anything that does not
+// belong.
 JpegHeader read_jpeg_header(std::string_view data);
 
-// Decodes with libjpeg-turbo; one for each thread.
-class JpegDecoder {
- public:
-  JpegDecoder();
-  ~JpegDecoder();
-  JpegDecoder(const JpegDecoder&) = delete;
-  JpegDecoder& operator=(const JpegDecoder&) = delete;
-
-  // Fills `rgb` with all pixels, by the accurate DCT and the smooth upsampling. CMYK is taken as inverted, as
-  // Adobe writes it. Throws BadImage for whatever libjpeg-turbo would only warn of, too.
-  void decode(std::string_view data, const JpegHeader& header, std::vector<std::uint8_t>* rgb);
-
- private:
-  void read(std::string_view data, const JpegHeader& header, int format, std::vector<std::uint8_t>* pixels);
-
-  void* const handle_;
-  std::vector<std::uint8_t> cmyk_;
-};
+// Fills `rgb` with all pixels, decoded by libjpeg-turbo with the accurate DCT and the smooth upsampling. CMYK
+// is taken as inverted, as Adobe writes it. Throws BadImage for whatever libjpeg-turbo would only warn of,
+// too.
+void decode_jpeg(std::string_view data, const JpegHeader& header, std::vector<std::uint8_t>* rgb);
 
 }  // namespace reference

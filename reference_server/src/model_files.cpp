@@ -21,8 +21,8 @@ std::string read_file(const std::filesystem::path& path) {
   std::string data{std::istreambuf_iterator<char>(file), {}};
   if (!file) throw DetectorError(path.string() + ": cannot be read");
   if (data.size() > kMaxBytes) {
-    throw DetectorError(path.string() + ": found " + std::to_string(data.size()) + " bytes, expected at most " +
-                        std::to_string(kMaxBytes));
+    throw DetectorError(path.string() + ": found " + std::to_string(data.size()) +
+                        " bytes, expected at most " + std::to_string(kMaxBytes));
   }
   return data;
 }

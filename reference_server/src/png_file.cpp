@@ -65,11 +65,17 @@ class Chunks {
 
 int channels_of(int colour_type) {
   switch (colour_type) {
-    case 0: case kPalette: return 1;
-    case 2: return 3;
-    case 4: return 2;
-    case 6: return 4;
-    default: return 0;
+    case 0:
+    case kPalette:
+      return 1;
+    case 2:
+      return 3;
+    case 4:
+      return 2;
+    case 6:
+      return 4;
+    default:
+      return 0;
   }
 }
 
@@ -81,8 +87,8 @@ bool is_standard(int colour_type, int bits) {
 }
 
 PngFile read_header(std::string_view header, std::string palette, std::string data) {
-  PngFile png{number_at(header, 0), number_at(header, 4), header[8], header[9], header[12] == 1,
-              std::move(palette), std::move(data)};
+  PngFile png{number_at(header, 0), number_at(header, 4), header[8],      header[9],
+              header[12] == 1,      std::move(palette),   std::move(data)};
   if (!is_standard(png.colour_type, png.bits) || header[10] != 0 || header[11] != 0 ||
       static_cast<unsigned char>(header[12]) > 1) {
     throw BadImage("found a PNG with " + std::to_string(png.bits) + " bits, colour type " +
@@ -92,8 +98,8 @@ PngFile read_header(std::string_view header, std::string palette, std::string da
   const std::size_t most = 3U << png.bits;
   if (png.colour_type == kPalette &&
       (png.palette.empty() || png.palette.size() % 3 != 0 || png.palette.size() > most)) {
-    throw BadImage("found a PNG with " + std::to_string(png.palette.size()) + " bytes of palette, expected 3 to " +
-                   std::to_string(most) + ", 3 for each colour");
+    throw BadImage("found a PNG with " + std::to_string(png.palette.size()) +
+                   " bytes of palette, expected 3 to " + std::to_string(most) + ", 3 for each colour");
   }
   if (std::max(png.width, png.height) > kMaxSidePx) {
     throw TooLarge("found a PNG of " + std::to_string(png.width) + " x " + std::to_string(png.height) +
@@ -250,7 +256,8 @@ void decode_png(const PngFile& png, std::vector<std::uint8_t>* rgb) {
   }
   if (bgr.empty() || bgr.type() != CV_8UC3 || bgr.rows != static_cast<int>(png.height) ||
       bgr.cols != static_cast<int>(png.width)) {
-    throw BadImage("found a damaged PNG of " + std::to_string(png.width) + " x " + std::to_string(png.height));
+    throw BadImage("found a damaged PNG of " + std::to_string(png.width) + " x " +
+                   std::to_string(png.height));
   }
   const std::uint8_t* from = bgr.ptr();
   rgb->resize(bgr.total() * 3);

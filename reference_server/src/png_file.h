@@ -19,11 +19,12 @@ struct PngFile {
   std::string data;
 };
 
-// Walks the chunks and keeps those that say something of the pixels. Throws BadImage when one is missing, cut,
-// damaged or out of place, TooLarge when a side is longer than any decoder takes.
+// Walks the chunks and keeps those that say something of the pixels. Throws BadImage when one is missing,
+// cut, damaged or out of place, TooLarge when a side is longer than any decoder takes.
 PngFile read_png(std::string_view file);
 
-// Inflates the data once and looks at each row's filter. Throws BadImage when it is damaged or not of this size.
+// Inflates the data once and looks at each row's filter. Throws BadImage when it is damaged or not of this
+// size.
 void check_png_data(const PngFile& png);
 
 // Decodes with OpenCV, which gets a file of nothing but header, palette and pixels: libpng would write a line

@@ -14,13 +14,13 @@ struct Tap {
   float weight;
 };
 
-// The taps of `length` output pixels over `source` pixels. The position is (i + 0.5) * source / length - 0.5 in
-// double; its floor is the first pixel, its fraction, rounded to float, the weight. Before the first pixel and
-// beyond the last, the nearest counts alone.
+// The taps of `length` output pixels over `source` pixels. The position is (i + 0.5) * source / length - 0.5
+// in double; its floor is the first pixel, its fraction, rounded to float, the weight. Before the first pixel
+// and beyond the last, the nearest counts alone.
 std::vector<Tap> linear_taps(int source, int length);
 
-// Resizes, not keeping the aspect, to planes of float: 3 x height x width, each value * scale + offset. In float:
-// the two source rows are blended first, then the two columns, each as a + (b - a) * weight.
+// Resizes, not keeping the aspect, to planes of float: 3 x height x width, each value * scale + offset. In
+// float: the two source rows are blended first, then the two columns, each as a + (b - a) * weight.
 void resize_to_tensor(const Image& image, int width, int height, float scale, float offset, float* tensor);
 
 }  // namespace reference

@@ -5,9 +5,7 @@
 
 namespace reference {
 
-grpc::Status Streams::draining_status() {
-  return {grpc::StatusCode::UNAVAILABLE, "the server is draining"};
-}
+grpc::Status Streams::draining_status() { return {grpc::StatusCode::UNAVAILABLE, "the server is draining"}; }
 
 grpc::Status Streams::enter(OpenStream* stream, Id* id) {
   const std::lock_guard lock(mutex_);

@@ -49,8 +49,8 @@ class InHand {
   LiveCalls& calls_;
 };
 
-// One call's place. A blocked read cannot be ended with a status: a silent call keeps its place here, and ends
-// when the server closes its connection.
+// One call's place. A blocked read cannot be ended with a status: a silent call keeps its place here, and
+// ends when the server closes its connection.
 class Place : public OpenStream {
  public:
   explicit Place(Streams& streams) : streams_(streams), refusal_(streams.enter(this, &id_)) {}
@@ -67,8 +67,8 @@ class Place : public OpenStream {
   const grpc::Status refusal_;
 };
 
-// DetectStream with bytes, which gRPC generates for asynchronous servers only: bytes that are no request can be
-// told from the end of a call.
+// DetectStream with bytes, which gRPC generates for asynchronous servers only: bytes that are no request can
+// be told from the end of a call.
 class Detection : public grpc::Service {
  public:
   using Stream = grpc::ServerReaderWriter<Bytes, Bytes>;
@@ -139,7 +139,8 @@ class Control : public camera_ai::Control::Service {
 
   grpc::Status Watch(grpc::ServerContext* context, const camera_ai::WatchRequest*,
                      grpc::ServerWriter<camera_ai::Wish>* wishes) override {
-    if (!watches_.wait(*context)) return {grpc::StatusCode::RESOURCE_EXHAUSTED, "over capacity: too many watch"};
+    if (!watches_.wait(*context))
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "over capacity: too many watch"};
     wishes->Write(drain_wish());
     return grpc::Status::OK;
   }
@@ -162,7 +163,8 @@ class Health : public grpc::health::v1::Health::Service {
   grpc::Status Watch(grpc::ServerContext* context, const grpc::health::v1::HealthCheckRequest* request,
                      grpc::ServerWriter<HealthCheckResponse>* states) override {
     states->Write(shared_.health.of(request->service()));
-    if (!watches_.wait(*context)) return {grpc::StatusCode::RESOURCE_EXHAUSTED, "over capacity: too many watch"};
+    if (!watches_.wait(*context))
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "over capacity: too many watch"};
     states->Write(shared_.health.of(request->service()));
     return Streams::draining_status();
   }
@@ -177,7 +179,8 @@ class SyncServer : public Server {
   explicit SyncServer(const Options& options)
       : options_(options),
         // Simulated work is done by all threads at once, as published; nets are as many as workers.
-        shared_(options, make_workers(options, options.detector.simulated ? options.max_streams : options.workers)),
+        shared_(options,
+                make_workers(options, options.detector.simulated ? options.max_streams : options.workers)),
         detection_(shared_),
         control_(shared_, options.max_streams + kSpareWatches),
         health_(shared_) {}
