@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.servers.capacity import LIMIT, WORK, Capacities
+from bench.servers.capacity import DROPS, LIMIT, WORK, Capacities
 from bench.servers.run import BOUND_MS, FPS, PAYLOAD_BYTES
 from bench.servers.variants import CORES, Variant
 
@@ -43,7 +43,7 @@ def draw(capacities: Capacities, variants: Sequence[Variant], file: Path) -> Non
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlim(left=0)
     axes.set_ylim(1, 10 ** np.ceil(np.log10(max(axes.get_ylim()[1], 1000))))
-    axes.set_xlabel(f"cameras, {FPS:g} frames a second each")
+    axes.set_xlabel(f"cameras, {FPS:g} frames a second each\n({DROPS})")
     axes.set_ylabel("slowest answer, ms")
     axes.set_title(
         f"{WORK.work_ms:g} ms of processor time and {PAYLOAD_BYTES:,} bytes a frame, "

@@ -8,6 +8,7 @@ import pytest
 
 from bench import overload
 from bench.peers import Disturbed
+from bench.servers import capacity
 from bench.servers.capacity import Capacities
 from bench.servers.run import slowest_ms, summed_up
 from bench.servers.variants import CENTRAL, VARIANTS, Work, chosen
@@ -101,3 +102,14 @@ def test_the_work_is_told_to_each_kind_of_server() -> None:
     assert Work(5).detector == "simulated:5"
     assert Work(2.5, by_wall_clock=True).detector == "simulated:2.5,wall"
     assert Work(2.5, by_wall_clock=True).control_options == ("--work-ms", "2.5", "--spin", "wall")
+
+
+def test_the_curve_says_which_frames_it_leaves_out() -> None:
+    """A server that drops has a slowest answer that flatters it: the share of what it detected stands beside."""
+    capacities = Capacities(duration_s=10)
+    detected, superseded = (0, 1.0, 1.02, Outcome.DETECTED), (1, 1.0, 1.02, Outcome.SUPERSEDED)
+    for result in (load_result(detected), load_result(detected, superseded)):
+        capacities.runs.append(summed_up(CENTRAL, result, 1.0, Usage(os.getpid())))
+
+    assert capacities.shares_detected(CENTRAL.name) == {2: 0.5}
+    assert "2: 50.0%" in capacity.curve(capacities, VARIANTS).notes[-1]
