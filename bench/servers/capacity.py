@@ -36,7 +36,7 @@ DURATION_S, QUICK_DURATION_S = 10.0, 2.0
 GRACE_S = 3.0
 # Those whose ratios are wanted; the others are searched once.
 SEARCHED_EVERY_ROUND = (CENTRAL.name, ASYNC_CPP.name, ASYNCIO_PYTHON.name)
-DROPS = "the slowest is of detected frames: ours answers at once what it cannot serve in time, the others queue it"
+DROPS = "slowest of the detected: ours answers at once what it cannot serve in time, the others queue it"
 TARGETS = ((ASYNC_CPP, 0.95), (ASYNCIO_PYTHON, 1.9))
 
 

@@ -105,7 +105,7 @@ def test_the_work_is_told_to_each_kind_of_server() -> None:
 
 
 def test_the_curve_says_which_frames_it_leaves_out() -> None:
-    """A server that drops has a slowest answer that flatters it: the share of what it detected stands beside."""
+    """A server that drops has a slowest answer that flatters it: the share that it detected stands beside."""
     capacities = Capacities(duration_s=10)
     detected, superseded = (0, 1.0, 1.02, Outcome.DETECTED), (1, 1.0, 1.02, Outcome.SUPERSEDED)
     for result in (load_result(detected), load_result(detected, superseded)):
