@@ -13,7 +13,7 @@ Channels = Literal["shared", "per camera"]
 MAX_CAMERAS = 10_000
 # A run longer than an hour is a mistake, and so is a load that fills the memory with its own figures.
 MAX_S = 3600.0
-MAX_FRAMES = 10_000_000
+MAX_FRAMES = 2_000_000
 # Clients that start in bunches, as published: ten at a time.
 BUNCH = 10
 

@@ -5,23 +5,24 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from central_server.capacity import search
 from central_server.capacity.cost import StagesMs, measure_stages
 from central_server.capacity.load import LoadError, LoadResult, LoadSpec, run_load
+from central_server.capacity.load_spec import MAX_FRAMES
 from central_server.capacity.pictures import Picture, PictureOptions, prepare
 from central_server.capacity.server_process import ServerProcess
 from central_server.cores import usable_cores
 from central_server.detectors import registry
 from central_server.detectors.detector import Detector, DetectorOptions
-from central_server.errors import DetectorError
+from central_server.errors import DetectorError, OptionError
 
 # How long the stages of a frame are measured, without a server.
 STAGES_S = 2.0
 # How long the server is warmed up, uncounted.
-WARM_UP_S = 1.0
+WARM_UP_S, WARM_UP_FPS = 1.0, 10.0
 # What a run takes besides its frames: the generator's start and end.
 RUN_OVERHEAD_S = 1.5
 # After the bound an answer changes nothing: how long it is waited for all the same.
@@ -134,6 +135,10 @@ def measure(options: CapacityOptions, tell: Tell) -> Capacity:
         ServerError: what is wrong with the options, or with the server that was started; in one line.
 
     """
+    if options.duration_s > options.budget_s:
+        raise OptionError(
+            f"--duration-s: found {options.duration_s:g}, expected at most {options.budget_s:g} of --budget-s"
+        )
     begun_s, load_before = time.monotonic(), os.getloadavg()[0]
     cores = usable_cores()
     stages_s = min(STAGES_S, options.budget_s / 20)
@@ -142,7 +147,8 @@ def measure(options: CapacityOptions, tell: Tell) -> Capacity:
         detectors = registry.load(options.detector, options.detector_options, min(options.workers, cores))
         before_ms = _measure_stages(options, detectors, pictures, stages_s)
         tell(f"one frame costs {_listed(before_ms)} ms of a worker, without the wire")
-        most = _raise_file_limit()
+        frames = max(1.0, options.duration_s * options.fps)
+        most = max(1, min(_raise_file_limit(), int(MAX_FRAMES / frames)))
         deadline_s = begun_s + options.budget_s - stages_s
         with ServerProcess(*_arguments(options, most)) as server:
             runs, ended = _search(options, pictures, server, most, deadline_s, tell)
@@ -169,7 +175,8 @@ def _search(
 ) -> tuple[list[Run], str]:
     """Give the runs, and why there are no more."""
     # A server's first frames cost more than all later ones.
-    run_load(_spec(options, pictures, server, options.workers, min(WARM_UP_S, options.duration_s)))
+    warm_up = _spec(options, pictures, server, options.workers, min(WARM_UP_S, options.duration_s))
+    run_load(replace(warm_up, fps=WARM_UP_FPS))
     runs: list[Run] = []
     while (cameras := search.next_cameras(_votes(runs), most)) is not None:
         spec = _spec(options, pictures, server, cameras, options.duration_s)
@@ -185,7 +192,7 @@ def _search(
         runs.append(run)
         tell(f"{counted(cameras, 'camera')}: {_in_words(run, options.latency_ms)}")
     if search.smallest_not_held(_votes(runs)) is None:
-        return runs, f"no more than {most} connections are possible here"
+        return runs, f"no more than {counted(most, 'camera')} can be tried here"
     return runs, CERTAIN
 
 

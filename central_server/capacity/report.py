@@ -11,6 +11,8 @@ from central_server.capacity.load_result import Floats, percentile
 from central_server.capacity.measure import Capacity, Run, counted
 
 HOURS_A_MONTH = 730
+# Of the cores; a load average beyond it is somebody else's work.
+BUSY = 0.25
 NAME_WIDTH, FIGURE_WIDTH = 24, 9
 
 Row = tuple[str, str, str]
@@ -148,9 +150,11 @@ def to_text(capacity: Capacity, price_per_hour: float | None) -> str:
     ]
     lines += [
         "",
-        f"{counted(len(capacity.runs), 'run')} of {options.duration_s:g} s, in {capacity.took_s:.0f} s "
-        f"({capacity.ended}); load average of the machine before: {capacity.load_before:.1f}",
+        f"{counted(len(capacity.runs), 'run')} of {options.duration_s:g} s in {capacity.took_s:.0f} s "
+        f"({capacity.ended}); load average before: {capacity.load_before:.1f}",
     ]
+    if capacity.load_before > BUSY * capacity.cores:
+        lines.append("the machine was not idle before: this is what was left beside other work")
     return "\n".join(lines)
 
 

@@ -151,7 +151,7 @@ def test_where_files_are_few_fewer_cameras_are_tried() -> None:
 
     assert found["cameras"] == 26
     assert found["not_held"] is None
-    assert found["ended"] == "no more than 26 connections are possible here"
+    assert found["ended"] == "no more than 26 cameras can be tried here"
 
 
 def test_not_even_one_camera_is_an_answer_with_code_1(tmp_path: Path) -> None:
@@ -199,6 +199,7 @@ BAD_OPTIONS = {
     "a price below nothing": (["--price-per-hour=-1"], 2, ["--price-per-hour"]),
     "a price that is no number": (["--price-per-hour=nan"], 2, ["--price-per-hour", "found nan"]),
     "no budget": (["--budget-s=0"], 2, ["--budget-s"]),
+    "a load longer than all": (["--duration-s=60"], 2, ["--duration-s", "60", "20 of --budget-s"]),
     "a missing picture": (["--picture=missing.jpg"], 2, ["--picture missing.jpg", "No such file"]),
     "a picture that is none": (["--picture=/dev/null"], 2, ["--picture /dev/null", "expected JPEG or PNG"]),
     "a picture without end": (["--picture=/dev/zero"], 2, ["--picture /dev/zero", "4194304"]),
