@@ -58,12 +58,16 @@ class Disturbed:
         """Give how far p99 is from a control run's: of all frames, and of the camera that moved most."""
         mine, other = self.latencies_ms(), control.latencies_ms()
         of_cameras = [
-            percentile(mine[self.result.camera == n], 0.99)
-            - percentile(other[control.result.camera == n], 0.99)
+            _moved_ms(mine[self.result.camera == n], other[control.result.camera == n])
             for n in range(self.result.cameras)
         ]
-        # Infinite in both is no difference but NaN, and meets no target.
-        return self.p99_ms() - control.p99_ms(), float(np.max(of_cameras))
+        return _moved_ms(mine, other), float(np.max(of_cameras))
+
+
+def _moved_ms(mine_ms: NDArray[np.float64], control_ms: NDArray[np.float64]) -> float:
+    """Give the difference of two p99; NaN, which meets no target, when the control itself lost frames."""
+    control = percentile(control_ms, 0.99)
+    return percentile(mine_ms, 0.99) - control if np.isfinite(control) else float("nan")
 
 
 def measure(*, quick: bool, cameras: int = CAMERAS) -> Report:

@@ -82,6 +82,7 @@ def test_a_frame_that_was_not_detected_moves_p99_without_bound() -> None:
     fine = Disturbed(load_result((0, 1.0, 1.01, Outcome.DETECTED)), 0.1)
 
     assert lost.moved_ms(fine) == (math.inf, math.inf)
+    assert np.isnan(fine.moved_ms(lost)).all(), "a control run that lost frames is none"
 
 
 def test_fairness_is_the_most_over_the_least() -> None:
