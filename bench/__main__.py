@@ -21,7 +21,26 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Keep the figures as JSON, too.")]
+CHARTS = (".svg", ".png")
+
+
+def _writable(file: Path | None) -> Path | None:
+    """Refuse before a long measure what could not be written after it."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"found no folder {file.absolute().parent}")
+    return file
+
+
+def _chart(file: Path | None) -> Path | None:
+    if file is not None and file.suffix not in CHARTS:
+        raise typer.BadParameter(f"found {file.name}, expected a name that ends with {' or '.join(CHARTS)}")
+    return _writable(file)
+
+
+Json = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", callback=_writable, help="Keep the figures as JSON, too."),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A short form, under two minutes.")]
 
 
@@ -64,7 +83,8 @@ def servers_command(
     json_file: Json = None,
     quick: Quick = False,
     chart: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the slowest answers; .svg or .png.")
+        Path | None,
+        typer.Option(metavar="FILE", callback=_chart, help="Draw the slowest answers; .svg or .png."),
     ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="A,B", help=f"Of {', '.join(v.name for v in VARIANTS)}.")
