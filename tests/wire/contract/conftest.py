@@ -23,16 +23,18 @@ StartAnyServer = Callable[..., ServerProgram | ReferenceProgram]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs, and what is known of it beforehand.
-
-    `looks_at_pixels` is false for one that answers the published object to any bytes.
-    """
+    """A server that runs, and what is known of it beforehand."""
 
     address: str
     pid: int
-    looks_at_pixels: bool
+    detector: str
     max_image_bytes: int = MAX_IMAGE_BYTES
     max_streams: int = MAX_STREAMS
+
+    @property
+    def looks_at_pixels(self) -> bool:
+        """False for one that answers the published object to any bytes."""
+        return not self.detector.startswith("simulated:")
 
 
 def running(start: StartAnyServer, detector: str, *options: str) -> Iterator[Server]:
@@ -46,7 +48,7 @@ def running(start: StartAnyServer, detector: str, *options: str) -> Iterator[Ser
         *options,
     )
     try:
-        yield Server(program.address, program.process.pid, detector == "coco-ssd")
+        yield Server(program.address, program.process.pid, detector)
     finally:
         program.kill()
 
