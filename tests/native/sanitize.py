@@ -18,6 +18,8 @@ from pathlib import Path
 from tests.cython_ext.kernel_copy import ROOT, build_in, run_in, run_tests
 
 NATIVE = Path(__file__).parent
+# The stress test takes seconds.
+HANGS_S = 300
 # What a quick run keeps: the hardest inputs, the bytes from outside, and the threads.
 QUICK_TESTS = ("test_hard_inputs.py", "test_messages.py", "test_worker_pool.py")
 
@@ -79,12 +81,16 @@ def check_pool(folder: Path, quick: bool) -> None:
     """Run the pool's stress test; without its memory order it has to be reported."""
 
     def run(program: Path, tasks: int, starts: int, seed: int) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program, str(tasks), str(starts), str(seed)],
-            env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
-            capture_output=True,
-            text=True,
-        )
+        try:
+            return subprocess.run(
+                [program, str(tasks), str(starts), str(seed)],
+                env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
+                capture_output=True,
+                text=True,
+                timeout=HANGS_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"tsan: the worker pool hangs: not over within {HANGS_S} s") from None
 
     weakened = run(build_stress(folder, "-DWEAKENED"), 50_000, 100, 1)
     seen = weakened.returncode != 0 and "ThreadSanitizer: data race" in weakened.stderr
