@@ -16,9 +16,11 @@ class FrameCounters:
 
     def count(self, camera_id: str, outcome: Outcome) -> None:
         """Count one frame; cameras beyond MAX_CAMERAS are counted together."""
-        if camera_id not in self._cameras and len(self._cameras) >= MAX_CAMERAS:
-            camera_id = OTHERS
-        self._cameras.setdefault(camera_id, Counter())[outcome] += 1
+        counts = self._cameras.get(camera_id)
+        if counts is None:
+            name = camera_id if len(self._cameras) < MAX_CAMERAS else OTHERS
+            counts = self._cameras.setdefault(name, Counter())
+        counts[outcome] += 1
 
     def of_camera(self, camera_id: str) -> Counter[Outcome]:
         """Give one camera's counts."""

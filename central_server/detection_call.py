@@ -48,7 +48,8 @@ class DetectionCall:
         self._accepting = True
         self._giving_way = asyncio.Event()
         self._gone = False
-        self._changed = asyncio.Event()
+        # What the writer waits for while it has nothing to write; cheaper than an event, at each frame.
+        self._change: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
 
     @property
@@ -70,7 +71,7 @@ class DetectionCall:
             await asyncio.wait((reader, writer, drain, giving_way), return_when=asyncio.FIRST_COMPLETED)
             cut = not reader.done()
             self._accepting = False
-            self._changed.set()
+            self._wake_writer()
             await asyncio.wait((writer,))
             writer.result()
             if cut and not draining.is_set():
@@ -106,28 +107,34 @@ class DetectionCall:
         if self._gone:
             return
         await self._context.send_initial_metadata(self._facts.to_metadata())
+        loop = asyncio.get_running_loop()
         while True:
-            self._changed.clear()
             while self._answers and not self._gone:
                 await self._context.write(self._answers.popleft().message)
                 self._unwritten -= 1
                 self._room.set()
             if self._gone or (not self._accepting and not self._unwritten):
                 return
-            await self._changed.wait()
+            self._change = loop.create_future()
+            await self._change
 
     def _open(self, camera_id: str) -> Stream:
         log.info("stream of camera %r from %s", camera_id or UNNAMED, self._context.peer())
         return self._dispatcher.open_stream(camera_id or UNNAMED, self._query, self._on_answer)
 
+    def _wake_writer(self) -> None:
+        change, self._change = self._change, None
+        if change is not None:
+            change.set_result(None)
+
     def _on_answer(self, answer: Answer) -> None:
         self._answers.append(answer)
-        self._changed.set()
+        self._wake_writer()
 
     def _close(self) -> None:
         self._accepting = False
         self._gone = True
-        self._changed.set()
+        self._wake_writer()
         self._room.set()
         # The stream knows its call, by what it does with answers: the call forgets the stream.
         stream, self._stream = self._stream, None

@@ -48,7 +48,12 @@ class Dispatcher:
             return
         now_s = self._clock()
         max_age_ms = self._default_max_age_ms if frame.max_age_ms is None else frame.max_age_ms
-        self._scheduler.offer(stream, frame, now_s, now_s + (max_age_ms - frame.age_ms) / 1e3)
+        deadline_s = now_s + (max_age_ms - frame.age_ms) / 1e3
+        if self._scheduler.is_empty and self._engine.free_workers and now_s < deadline_s:
+            # Nobody's turn comes before it: it need not wait for its own.
+            self._start_work(stream, frame, 0.0)
+            return
+        self._scheduler.offer(stream, frame, now_s, deadline_s)
         self._fill_workers()
 
     def close_stream(self, stream: Stream) -> None:
@@ -73,13 +78,11 @@ class Dispatcher:
             waiting = self._scheduler.take(now_s)
             if waiting is None:
                 return
-            self._start_work(waiting, (now_s - waiting.arrived_s) * 1e3)
+            self._start_work(waiting.stream, waiting.frame, (now_s - waiting.arrived_s) * 1e3)
 
-    def _start_work(self, waiting: Waiting, queue_ms: float) -> None:
-        stream = waiting.stream
-
+    def _start_work(self, stream: Stream, frame: Frame, queue_ms: float) -> None:
         def on_answer(answer: Answer) -> None:
             self._answer(stream, answer)
             self._fill_workers()
 
-        self._engine.submit(waiting.frame, stream.query, queue_ms, on_answer)
+        self._engine.submit(frame, stream.query, queue_ms, on_answer)

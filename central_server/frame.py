@@ -92,8 +92,7 @@ class Detections:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The one answer to a frame; `message` is what goes out, a DetectResponse."""
 
     frame_id: int

@@ -58,6 +58,11 @@ class Scheduler:
         self._numbers = itertools.count()
         self._turn = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no frame waits."""
+        return not self._places
+
     def offer(self, stream: Stream, frame: Frame, arrived_s: float, deadline_s: float) -> None:
         """Put a frame into its stream's slot; a frame that waits there is dropped as superseded.
 
