@@ -1,14 +1,17 @@
-"""What the kernels' tests share: random images and the proof that a call leaves other threads running."""
+"""What the kernels' tests share: random images, a pool's threads, the proof that a call leaves others running."""
 
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from numpy.typing import NDArray
+
+from cython_ext.worker_pool import WorkerPool
+from tests.cython_ext.pool_threads import WAIT_S, Start, Work
 
 ATTEMPTS = 10
 TICK_S = 0.0002
@@ -73,3 +76,27 @@ def longest_stall() -> Stall:
         return min(shares)
 
     return measure
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a thread for each worker; all pools are stopped and their threads over at the end."""
+    started: list[tuple[WorkerPool, threading.Thread]] = []
+
+    def start_threads(pool: WorkerPool, work: Work) -> list[threading.Thread]:
+        threads = [
+            threading.Thread(
+                target=pool.run_worker, args=(number, work), name=f"worker-{number}", daemon=True
+            )
+            for number in range(pool.workers)
+        ]
+        for thread in threads:
+            thread.start()
+            started.append((pool, thread))
+        return threads
+
+    yield start_threads
+    for pool, thread in started:
+        pool.stop()
+        thread.join(WAIT_S)
+        assert not thread.is_alive()

@@ -1,70 +1,17 @@
-"""`WorkerPool`: every task done once, by a free worker, and nothing kept alive longer than need be."""
+"""`WorkerPool`: every task done once, by a free worker that is woken for it, and told to the loop once."""
 
 import asyncio
-import gc
 import os
 import re
 import select
-import subprocess
 import sys
 import threading
-import time
-import weakref
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cython_ext.worker_pool import MAX_WORKERS, WorkerPool
-
-ROOT = Path(__file__).parents[2]
-WAIT_S = 30.0
-
-Work = Callable[[Any], object]
-Start = Callable[..., list[threading.Thread]]
-
-
-class Thing:
-    """An object that can be weakly referred to."""
-
-    def __init__(self, holds: object = None) -> None:
-        self.holds = holds
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start a thread for each worker; all pools are stopped and their threads over at the end."""
-    started: list[tuple[WorkerPool, threading.Thread]] = []
-
-    def start_threads(pool: WorkerPool, work: Work) -> list[threading.Thread]:
-        threads = [
-            threading.Thread(
-                target=pool.run_worker, args=(number, work), name=f"worker-{number}", daemon=True
-            )
-            for number in range(pool.workers)
-        ]
-        for thread in threads:
-            thread.start()
-            started.append((pool, thread))
-        return threads
-
-    yield start_threads
-    for pool, thread in started:
-        pool.stop()
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
-
-
-def collect(pool: WorkerPool, count: int) -> list[tuple[Any, Any]]:
-    """Collect this many completions, as a loop would: woken by the descriptor."""
-    results: list[tuple[Any, Any]] = []
-    while len(results) < count:
-        readable, _, _ = select.select([pool], [], [], WAIT_S)
-        assert readable, f"only {len(results)} of {count} tasks were completed"
-        results += pool.collect()
-    assert len(results) == count
-    return results
+from tests.cython_ext.pool_threads import WAIT_S, Start, collect, thread_status, until_it_waits
 
 
 def is_readable(pool: WorkerPool) -> bool:
@@ -189,21 +136,6 @@ def test_an_event_loop_reads_it(start: Start) -> None:
     assert pool.free_workers == 4
 
 
-def thread_status(thread: threading.Thread) -> dict[str, str]:
-    lines = Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def until_it_waits(thread: threading.Thread) -> None:
-    """Wait until a thread sleeps, and has nothing left to wake it."""
-    give_up_s = time.monotonic() + WAIT_S
-    calm = 0
-    while calm < 20:
-        assert time.monotonic() < give_up_s, "the thread never came to rest"
-        calm = calm + 1 if thread_status(thread)["State"].startswith("S") else 0
-        time.sleep(0.002)
-
-
 def test_a_task_wakes_the_worker_that_does_it_and_no_other(start: Start) -> None:
     """A worker without a task sleeps; not even now and then does it look whether there is one."""
     pool = WorkerPool(3)
@@ -261,178 +193,6 @@ def test_a_worker_is_served_by_one_thread(start: Start) -> None:
 
     with pytest.raises(RuntimeError, match="worker: 0 is already served by another thread"):
         pool.run_worker(0, lambda task: task)
-
-
-def test_closing_closes_the_descriptor_and_drops_the_rest(start: Start) -> None:
-    """A task that no thread took and a result that nobody collected both go; the pool then takes nothing."""
-    pool, tasks, results = WorkerPool(3), [Thing(), Thing()], [Thing()]
-    seen = [weakref.ref(thing) for thing in (*tasks, *results)]
-    for task in tasks:
-        pool.submit(task)
-    thread = threading.Thread(target=pool.run_worker, args=(0, lambda task: results.pop()))
-    thread.start()
-    assert select.select([pool], [], [], WAIT_S)[0]
-    descriptor = pool.fileno()
-    del task
-    tasks.clear()
-    pool.stop()
-    thread.join(WAIT_S)
-    assert all(ref() is not None for ref in seen)
-
-    pool.close()
-    pool.close()
-
-    assert [ref() for ref in seen] == [None, None, None]
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-    with pytest.raises(ValueError, match="fileno: the pool is closed"):
-        pool.fileno()
-    with pytest.raises(RuntimeError, match="submit: the pool has stopped"):
-        pool.submit(Thing())
-    assert pool.collect() == []
-    assert pool.free_workers == 0
-    pool.run_worker(0, lambda task: task)
-
-
-def test_a_worker_that_hangs_outlives_the_closed_pool() -> None:
-    """Nothing is pulled away under it: when it is done at last, all goes, its result too."""
-    pool, begun, end = WorkerPool(2), threading.Event(), threading.Event()
-    seen: list[weakref.ref[Thing]] = []
-
-    def hang(task: Thing) -> Thing:
-        begun.set()
-        end.wait(WAIT_S)
-        result = Thing(task)
-        seen.append(weakref.ref(result))
-        return result
-
-    task = Thing()
-    seen.append(weakref.ref(task))
-    pool.submit(task)
-    threads = [threading.Thread(target=pool.run_worker, args=(number, hang)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    assert begun.wait(WAIT_S)
-    descriptor = pool.fileno()
-    pool.close()
-    del pool, task
-    gc.collect()
-    os.fstat(descriptor)
-
-    end.set()
-    for thread in threads:
-        thread.join(WAIT_S)
-
-    assert [ref() for ref in seen] == [None, None]
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-
-
-@pytest.mark.parametrize("done", [False, True], ids=["never taken", "never collected"])
-def test_a_cycle_through_the_pool_is_collected(done: bool) -> None:
-    """A pool that holds what holds the pool is no leak, even when it was never closed."""
-    pool = WorkerPool(1)
-    task = Thing(pool)
-    seen, descriptor = weakref.ref(task), pool.fileno()
-    pool.submit(task)
-    if done:
-        pool.stop()
-        pool.run_worker(0, lambda task: [task, task.holds])
-    del pool, task
-    assert seen() is not None
-
-    gc.collect()
-
-    assert seen() is None
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-
-
-def test_nothing_lives_longer_than_it_is_needed(start: Start) -> None:
-    """A worker that waits again, and a pool that was collected from, hold on to neither task nor result."""
-    pool = WorkerPool(1)
-    (thread,) = start(pool, Thing)
-    task = Thing()
-    task_ref = weakref.ref(task)
-    pool.submit(task)
-    [(same, result)] = collect(pool, 1)
-    result_ref = weakref.ref(result)
-    until_it_waits(thread)
-
-    del task, same, result
-
-    assert task_ref() is None
-    assert result_ref() is None
-
-
-def test_references_are_neither_lost_nor_left(start: Start) -> None:
-    """After thousands of rounds, failures among them, an object is referred to as often as before."""
-    pool, task, result, error = WorkerPool(2), Thing(), Thing(), ValueError()
-
-    def work(found: tuple[Thing, bool]) -> Thing:
-        if found[1]:
-            raise error
-        return result
-
-    threads = start(pool, work)
-    before = [sys.getrefcount(thing) for thing in (task, result, error)]
-
-    for number in range(3000):
-        pool.submit((task, number % 3 == 0))
-        collect(pool, 1)
-        error.__traceback__ = None
-    for thread in threads:
-        until_it_waits(thread)
-
-    assert [sys.getrefcount(thing) for thing in (task, result, error)] == before
-
-
-def test_pools_come_and_go() -> None:
-    """A thousand pools, half of them never closed, leave no descriptor and no thread behind."""
-    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208
-
-    for number in range(1000):
-        pool = WorkerPool(2)
-        thread = threading.Thread(target=pool.run_worker, args=(number % 2, lambda task: task))
-        thread.start()
-        pool.submit(number)
-        pool.stop()
-        thread.join(WAIT_S)
-        if number % 4 < 2:
-            pool.close()
-    del pool, thread
-
-    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
-    assert threading.active_count() == threads
-
-
-EXIT = """
-import threading, time
-from cython_ext.worker_pool import WorkerPool
-
-class AtTheVeryEnd:
-    def __del__(self, sleep=time.sleep):
-        sleep(0.5)
-
-def work(task):
-    begun.set()
-    time.sleep(0.25)
-    print("after the end", flush=True)
-
-begun, pool, last = threading.Event(), WorkerPool(2), AtTheVeryEnd()
-for number in range(2):
-    threading.Thread(target=pool.run_worker, args=(number, work), daemon=True).start()
-pool.submit(None)
-assert begun.wait(20)
-print("main is done", flush=True)
-"""
-
-
-def test_a_program_ends_while_its_workers_wait_and_work() -> None:
-    """Daemon threads, one waiting and one amid its work, neither keep the interpreter nor break its end."""
-    done = subprocess.run([sys.executable, "-c", EXIT], cwd=ROOT, capture_output=True, text=True, timeout=60)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "main is done\n", "")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,12 @@ NATIVE = Path(__file__).parent
 # The stress test takes seconds.
 HANGS_S = 300
 # What a quick run keeps: the hardest inputs, the bytes from outside, and the threads.
-QUICK_TESTS = ("test_hard_inputs.py", "test_messages.py", "test_worker_pool.py")
+QUICK_TESTS = (
+    "test_hard_inputs.py",
+    "test_messages.py",
+    "test_worker_pool.py",
+    "test_worker_pool_lifetime.py",
+)
 
 TSAN_FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=thread", "-pthread")
 KERNEL_FLAGS = {
