@@ -1,4 +1,4 @@
-"""What the kernels' tests share: random images, a pool's threads, the proof that a call leaves others running."""
+"""What the kernels' tests share: random images, a pool's threads, proof that a call leaves others running."""
 
 import itertools
 import threading

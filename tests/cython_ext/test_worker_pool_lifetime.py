@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import select
 import subprocess
 import sys
@@ -162,6 +163,21 @@ def test_pools_come_and_go() -> None:
 
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
     assert threading.active_count() == threads
+
+
+def test_without_a_descriptor_there_is_no_pool() -> None:
+    """The error says why; nothing is left behind, and the next pool is as any other."""
+    spare = os.open("/dev/null", os.O_RDONLY)
+    os.close(spare)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))
+    try:
+        with pytest.raises(RuntimeError, match="eventfd: Too many open files"):
+            WorkerPool(2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert WorkerPool(2).fileno() == spare
 
 
 EXIT = """
