@@ -12,7 +12,7 @@ from central_server.capacity.measure import Capacity, Run, counted
 
 HOURS_A_MONTH = 730
 # Of the cores; a load average beyond it is somebody else's work.
-BUSY = 0.25
+BUSY = 0.5
 NAME_WIDTH, FIGURE_WIDTH = 24, 9
 
 Row = tuple[str, str, str]
