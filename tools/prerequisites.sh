@@ -4,6 +4,7 @@ python=${1:-python3}
 missing=
 command -v make >/dev/null || missing="$missing make"
 command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
+command -v c++ >/dev/null || command -v g++ >/dev/null || missing="$missing g++"
 if ! command -v "$python" >/dev/null; then
     missing="$missing python3 python3-venv python3-dev"
 else
