@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,6 +21,8 @@ SMALL = ("--detector=simulated:20", "--workers=1", "--duration-s=1", "--budget-s
 ONE_RUN = ("--budget-s=1", "--latency-ms=20000")
 
 pytestmark = pytest.mark.timeout(150)
+
+Measured = tuple[subprocess.CompletedProcess[str], dict[str, Any]]
 
 
 def capacity(*options: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -54,10 +57,17 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_the_answer_is_what_the_runs_say(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """Run one whole search: what was printed, and what was written."""
+    file = tmp_path_factory.mktemp("measured") / "found.json"
+    done = capacity(*SMALL, "--price-per-hour=1.5", "--json", file)
+    return done, json.loads(file.read_text())
+
+
+def test_the_answer_is_what_the_runs_say(measured: Measured) -> None:
     """As JSON: the figures fit to each other, and to what one worker can do."""
-    done = capacity(*SMALL, "--price-per-hour=1.5", "--json", tmp_path / "found.json")
-    found = json.loads((tmp_path / "found.json").read_text())
+    done, found = measured
 
     assert done.returncode == 0, done.stderr
     assert (found["detector"], found["workers"]) == ("simulated:20", 1)
@@ -100,10 +110,9 @@ def test_the_split_adds_up_and_has_every_stage(tmp_path: Path) -> None:
     assert 0 < latency["p50"] <= latency["p99"] <= latency["slowest"] <= 20_000
 
 
-def test_a_person_reads_the_same(tmp_path: Path) -> None:
+def test_a_person_reads_the_same(measured: Measured) -> None:
     """Progress on standard error, the report on standard output, in plain lines."""
-    done = capacity(*SMALL, "--price-per-hour=1.5", "--json", tmp_path / "found.json")
-    found = json.loads((tmp_path / "found.json").read_text())
+    done, found = measured
     rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()}
 
     assert done.stdout.startswith("simulated:20, 1 worker, 768x576 (")
