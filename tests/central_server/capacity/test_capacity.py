@@ -15,10 +15,14 @@ from tests.conftest import Program, StartProgram, script
 from tests.polling import wait_until
 
 TIMEOUT_S = 100.0
-# One worker that takes 20 ms for a frame can do fifty a second, five cameras of ten.
-SMALL = ("--detector=simulated:20", "--workers=1", "--duration-s=1", "--budget-s=20", "--latency-ms=400")
-# The first run is always made; this one holds on any machine.
-ONE_RUN = ("--budget-s=1", "--latency-ms=20000")
+# One worker that takes 50 ms for a frame can do twenty a second, five cameras of four. The bounds are wide:
+# a machine that is busy with other tests stops for tenths of a second.
+SMALL = (
+    "--detector=simulated:50", "--workers=1", "--fps=4", "--latency-ms=900",
+    "--duration-s=1", "--budget-s=20",
+)  # fmt: skip
+# The first run is always made. A single frame can be superseded by none: this one holds on any machine.
+ONE_RUN = ("--fps=1", "--budget-s=1", "--latency-ms=20000")
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -70,14 +74,14 @@ def test_the_answer_is_what_the_runs_say(measured: Measured) -> None:
     done, found = measured
 
     assert done.returncode == 0, done.stderr
-    assert (found["detector"], found["workers"]) == ("simulated:20", 1)
+    assert (found["detector"], found["workers"]) == ("simulated:50", 1)
     assert 1 <= found["cameras"] <= 10
     assert found["cameras_per_core"] == found["cameras"] / found["cores"]
     votes = [run["held"] for run in found["runs"] if run["cameras"] == found["cameras"]]
     assert 2 * sum(votes) > len(votes)
     assert found["confirmed"] == (sum(votes) >= 2)
     for run in found["runs"]:
-        assert not run["held"] or run["outcomes"] == {"detected": run["cameras"] * 10}
+        assert not run["held"] or run["outcomes"] == {"detected": run["cameras"] * 4}
     assert found["cost"]["camera_hour"] == pytest.approx(1.5 / found["cameras"])
     assert found["cost"]["camera_month"] == pytest.approx(1.5 / found["cameras"] * 730)
     assert found["not_held"]["cameras"] > found["cameras"]
@@ -115,7 +119,7 @@ def test_a_person_reads_the_same(measured: Measured) -> None:
     done, found = measured
     rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()}
 
-    assert done.stdout.startswith("simulated:20, 1 worker, 768x576 (")
+    assert done.stdout.startswith("simulated:50, 1 worker, 768x576 (")
     assert rows["cameras"][0] == str(found["cameras"])
     assert rows["latency slowest"][0] == f"{found['at_capacity']['latency_ms']['slowest']:.1f}"
     assert rows["detect"][0] == f"{found['stages_ms']['detect']:.2f}"
@@ -150,7 +154,7 @@ def test_a_spent_budget_is_told(tmp_path: Path) -> None:
 
 def test_where_files_are_few_fewer_cameras_are_tried() -> None:
     """Each connection takes one: all that can be had are tried, and it is said that more cannot."""
-    options = ("--detector=simulated:0", "--fps=2", "--latency-ms=20000", "--json=-")
+    options = ("--detector=simulated:0", "--fps=1", "--latency-ms=20000", "--json=-")
     command = (script("central-server"), "capacity", *SMALL, *options)
     done = subprocess.run(
         ["sh", "-c", 'ulimit -n 90 && exec "$@"', "sh", *command],

@@ -79,13 +79,13 @@ def test_a_detector_from_elsewhere_is_decoded_for_and_one_figure() -> None:
 
 def test_each_detector_works_in_a_thread_of_its_own() -> None:
     """What they use is divided by the frames of all."""
-    detectors: list[Detector] = [Spinning(), Spinning()]
+    detectors = [Spinning(), Spinning()]
     begun_s = time.process_time()
     used_ms = measure_stages(detectors, [pictures.jpeg()], 0.2)
     used_s = time.process_time() - begun_s
-    frames = sum(len(detector.seen) for detector in detectors)  # type: ignore[attr-defined]
+    frames = sum(len(detector.seen) for detector in detectors)
 
-    assert all(detector.seen for detector in detectors)  # type: ignore[attr-defined]
+    assert all(detector.seen for detector in detectors)
     # Nothing is counted that the process has not used.
     assert 5 <= sum(used_ms.values()) <= used_s * 1e3 / frames + 1
 

@@ -40,7 +40,7 @@ class Published:
 
     def __init__(self, answer: Any) -> None:
         self._server = grpc.server(ThreadPoolExecutor(4))
-        handler = grpc.stream_stream_rpc_method_handler(answer)
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(answer)
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("camera_ai.ObjectDetection", {"DetectStream": handler}),)
         )
