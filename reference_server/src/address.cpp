@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <regex>
 
 #include "errors.h"
 
@@ -28,6 +27,11 @@ const char* why_not(const addrinfo& where) {
   return listens ? nullptr : std::strerror(error);
 }
 
+bool is_port(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits && text.size() <= 5 && std::stoi(text) <= kMaxPort;
+}
+
 }  // namespace
 
 std::string Address::text() const {
@@ -44,14 +48,20 @@ bool Address::is_loopback() const {
 }
 
 Address parse_address(const std::string& text) {
-  static const std::regex form(R"((?:\[([^\]]+)\]|([^:\[\]]*)):(\d{1,5}))");
-  std::smatch match;
-  if (!std::regex_match(text, match, form) || std::stoi(match[3]) > kMaxPort) {
+  const auto colon = text.rfind(':');
+  std::string host = text.substr(0, colon);
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  bool fits = is_port(port);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    fits = false;
+  }
+  if (!fits || host.find_first_of("[]") != std::string::npos) {
     throw OptionError("--listen: found '" + text +
                       "', expected HOST:PORT, e.g. 127.0.0.1:50051 or [::1]:50051");
   }
-  const std::string host = match[1].length() > 0 ? match[1] : match[2];
-  return {host.empty() ? "0.0.0.0" : host, std::stoi(match[3])};
+  return {host.empty() ? "0.0.0.0" : host, std::stoi(port)};
 }
 
 void check_free(const Address& address) {

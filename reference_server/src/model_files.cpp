@@ -1,9 +1,9 @@
 #include "model_files.h"
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <sstream>
 
 #include "errors.h"
@@ -11,25 +11,31 @@
 namespace reference {
 namespace {
 
+constexpr const char* kBlank = " \t\r\n";
 // What is larger is some other file.
 constexpr std::size_t kMaxBytes = 16 << 20;
 constexpr std::size_t kMaxLabels = 10'000;
 constexpr std::size_t kMaxAnchors = 1'000'000;
 
 std::string read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) throw DetectorError(path.string() + ": cannot be read: " + error.message());
+  if (size > kMaxBytes) {
+    throw DetectorError(path.string() + ": found " + std::to_string(size) + " bytes, expected at most " +
+                        std::to_string(kMaxBytes));
+  }
+  std::string data(size, '\0');
   std::ifstream file(path, std::ios::binary);
-  std::string data{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw DetectorError(path.string() + ": cannot be read");
-  if (data.size() > kMaxBytes) {
-    throw DetectorError(path.string() + ": found " + std::to_string(data.size()) +
-                        " bytes, expected at most " + std::to_string(kMaxBytes));
+  if (!file.read(data.data(), static_cast<std::streamsize>(size))) {
+    throw DetectorError(path.string() + ": cannot be read");
   }
   return data;
 }
 
 std::string strip(const std::string& line) {
-  const auto first = line.find_first_not_of(" \t\r");
-  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+  const auto first = line.find_first_not_of(kBlank);
+  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(kBlank) - first + 1);
 }
 
 }  // namespace
@@ -43,13 +49,13 @@ std::vector<Anchor> read_anchors(const std::filesystem::path& path) {
   }
   const std::size_t length = static_cast<unsigned char>(data[8]) | static_cast<unsigned char>(data[9]) << 8;
   const std::string header = data.substr(10, length);
-  static const std::regex form(
-      R"(\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,7}), 4\), \}\s*)");
-  std::smatch match;
-  if (!std::regex_match(header, match, form)) {
+  std::size_t count = 0;
+  int end = 0;
+  std::sscanf(header.c_str(), "{'descr': '<f4', 'fortran_order': False, 'shape': (%7zu, 4), }%n", &count,
+              &end);
+  if (end == 0 || !strip(header.substr(end)).empty()) {
     throw DetectorError(path.string() + ": found header " + strip(header.substr(0, 100)) + expected);
   }
-  const std::size_t count = std::stoul(match[1]);
   const std::size_t bytes = data.size() - 10 - length;
   if (count == 0 || count > kMaxAnchors || bytes != count * sizeof(Anchor)) {
     throw DetectorError(path.string() + ": found " + std::to_string(bytes) + " bytes for " +

@@ -196,6 +196,28 @@ std::string to_plain(const PngFile& png) {
   return file;
 }
 
+// Inflates the data once, and follows its rows.
+void check_data(const PngFile& png) {
+  Rows rows(png);
+  Inflation inflation;
+  z_stream& stream = inflation.stream;
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(png.data.data()));
+  stream.avail_in = png.data.size();
+  std::vector<std::uint8_t> block(kOutputStep);
+  int state = Z_OK;
+  while (state == Z_OK) {
+    stream.next_out = block.data();
+    stream.avail_out = block.size();
+    state = inflate(&stream, Z_NO_FLUSH);
+    rows.take(block.data(), block.size() - stream.avail_out);
+  }
+  if (state != Z_STREAM_END || stream.avail_in != 0) {
+    throw BadImage(std::string("found a PNG whose data is damaged, has no end, or bytes behind it: ") +
+                   (stream.msg != nullptr ? stream.msg : zError(state)));
+  }
+  if (!rows.complete()) throw BadImage("found a PNG that has too few rows");
+}
+
 }  // namespace
 
 PngFile read_png(std::string_view file) {
@@ -223,29 +245,8 @@ PngFile read_png(std::string_view file) {
                  std::to_string(kMaxSteps) + " chunks");
 }
 
-void check_png_data(const PngFile& png) {
-  Rows rows(png);
-  Inflation inflation;
-  z_stream& stream = inflation.stream;
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(png.data.data()));
-  stream.avail_in = png.data.size();
-  std::vector<std::uint8_t> block(kOutputStep);
-  int state = Z_OK;
-  while (state == Z_OK) {
-    stream.next_out = block.data();
-    stream.avail_out = block.size();
-    state = inflate(&stream, Z_NO_FLUSH);
-    rows.take(block.data(), block.size() - stream.avail_out);
-  }
-  if (state != Z_STREAM_END || stream.avail_in != 0) {
-    throw BadImage(std::string("found a PNG whose data is damaged, has no end, or bytes behind it: ") +
-                   (stream.msg != nullptr ? stream.msg : zError(state)));
-  }
-  if (!rows.complete()) throw BadImage("found a PNG that has too few rows");
-}
-
 void decode_png(const PngFile& png, std::vector<std::uint8_t>* rgb) {
-  check_png_data(png);
+  check_data(png);
   std::string file = to_plain(png);
   cv::Mat bgr;
   try {

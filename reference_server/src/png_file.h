@@ -23,13 +23,9 @@ struct PngFile {
 // cut, damaged or out of place, TooLarge when a side is longer than any decoder takes.
 PngFile read_png(std::string_view file);
 
-// Inflates the data once and looks at each row's filter. Throws BadImage when it is damaged or not of this
-// size.
-void check_png_data(const PngFile& png);
-
 // Decodes with OpenCV, which gets a file of nothing but header, palette and pixels: libpng would write a line
-// to stderr for each kind of damage elsewhere. Fills `rgb`; 16 bits become 8 by their high byte, alpha is
-// dropped. Throws BadImage.
+// to stderr for each kind of damage elsewhere, so its data is inflated and each row's filter looked at
+// before. Fills `rgb`; 16 bits become 8 by their high byte, alpha is dropped. Throws BadImage.
 void decode_png(const PngFile& png, std::vector<std::uint8_t>* rgb);
 
 }  // namespace reference

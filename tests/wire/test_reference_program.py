@@ -108,7 +108,10 @@ def test_a_missing_model_is_one_line() -> None:
     code, errors = refusal("--listen=127.0.0.1:0", "--model-dir=/no/such")
 
     assert code == 1
-    assert errors == ["reference-server: /no/such/ssdlite_mobilenet_v2_coco.anchors.npy: cannot be read"]
+    assert errors == [
+        "reference-server: /no/such/ssdlite_mobilenet_v2_coco.anchors.npy: "
+        "cannot be read: No such file or directory"
+    ]
 
 
 @pytest.mark.parametrize("mode", MODES)
