@@ -93,8 +93,12 @@ class Detections:
 
 
 class Answer(NamedTuple):
-    """The one answer to a frame; `message` is what goes out, a DetectResponse."""
+    """The one answer to a frame; `message` is what goes out, a DetectResponse.
+
+    `work_s` is how long a worker had it, 0 where none has.
+    """
 
     frame_id: int
     outcome: Outcome
     message: bytes
+    work_s: float = 0.0

@@ -129,8 +129,9 @@ def _decode_jpeg(data: bytes, header: ImageHeader) -> NDArray[np.uint8]:
         pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
             data, "CMYK" if is_cmyk else "RGB", fastdct=False, fastupsample=False, strict=True
         )
-    except ValueError as error:
-        if "subsampling" in str(error):
+    except (KeyError, ValueError) as error:
+        # Of samplings that TurboJPEG knows and it does not, simplejpeg tells the number by a KeyError.
+        if isinstance(error, KeyError) or "subsampling" in str(error):
             raise BadImageError(
                 "found a JPEG of a rare chroma sampling, expected 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1 or gray"
             ) from None

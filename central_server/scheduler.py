@@ -15,7 +15,7 @@ from central_server.frame import Answer, Frame, Outcome
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A frame that waits for a worker, or is with one; worthless from `deadline_s` on."""
+    """A frame that waits for a worker; from `deadline_s` on it is too late to begin work on it."""
 
     stream: "Stream"
     frame: Frame

@@ -123,7 +123,7 @@ def build_detected(
         class_ids if class_ids.dtype == np.int32 else _as_int32(class_ids),
         labels,
     )
-    return Answer(frame_id, Outcome.DETECTED, message)
+    return Answer(frame_id, Outcome.DETECTED, message, work_ms / 1e3)
 
 
 def build_answer(
@@ -131,7 +131,7 @@ def build_answer(
 ) -> Answer:
     """Write an answer without objects."""
     message = write_detect_response(frame_id, outcome, detail, queue_ms, work_ms, None, None, None, ())
-    return Answer(frame_id, outcome, message)
+    return Answer(frame_id, outcome, message, work_ms / 1e3)
 
 
 def _as_int32(class_ids: NDArray[Any]) -> NDArray[np.int32]:

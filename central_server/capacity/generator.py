@@ -12,7 +12,7 @@ import numpy as np
 
 from central_server.capacity.load_result import UNANSWERED, LoadResult
 from central_server.capacity.load_spec import LoadError, LoadSpec
-from central_server.capacity.messages import read_answer, request_end, request_start, varint
+from central_server.capacity.messages import read_answer, request_age, request_end, request_start, varint
 from central_server.frame import Outcome
 
 METHOD = "/camera_ai.ObjectDetection/DetectStream"
@@ -76,7 +76,8 @@ class Camera:
                 self._in_flight += 1
                 self.sent_s[n] = time.monotonic() - start_s
                 # Numbered from 1: a server that leaves the number out is found out.
-                await call.write(b"".join((self._start, varint(n + 1), ends[n % len(ends)])))
+                age = request_age(int((self.sent_s[n] - self.due_s[n]) * 1e3))
+                await call.write(b"".join((self._start, varint(n + 1), age, ends[n % len(ends)])))
             await call.done_writing()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return  # The reader knows why.

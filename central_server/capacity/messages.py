@@ -14,6 +14,7 @@ FIXED_BYTES = {1: 8, 5: 4}
 FRAME_ID = b"\x08"
 IMAGE_DATA = b"\x12"
 CAMERA_ID = b"\x32"
+AGE_MS = b"\x40"
 MAX_AGE_MS = b"\x48"
 
 ANSWER_FRAME_ID, ANSWER_OBJECTS, ANSWER_OUTCOME = 1, 2, 3
@@ -33,6 +34,11 @@ def request_start(camera_id: str) -> bytes:
     """Write what precedes the frame's number in each request of a camera."""
     name = camera_id.encode()
     return CAMERA_ID + varint(len(name)) + name + FRAME_ID
+
+
+def request_age(age_ms: int) -> bytes:
+    """Write how old the frame is when it is sent."""
+    return AGE_MS + varint(age_ms) if age_ms > 0 else b""
 
 
 def request_end(image: bytes, max_age_ms: int | None) -> bytes:

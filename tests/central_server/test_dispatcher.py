@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -126,6 +127,40 @@ async def test_the_age_at_sending_counts(
     await line.work(1)
 
     assert line.outcomes == {("door", 1): outcome}
+
+
+async def test_work_begins_in_time_for_the_answer(line: Line) -> None:
+    """What would be too old by the end of the usual work is stale before it."""
+    busy, door = line.stream("busy"), line.stream("door")
+    line.dispatcher.submit(busy, frame(1))
+    line.now_s += 1
+    time.sleep(0.2)  # noqa: ASYNC251 - the worker works
+    await line.work(1)
+    usual_s = told(line.answers[0][1]).work_ms / 1e3
+    assert usual_s >= 0.2
+
+    line.dispatcher.submit(busy, frame(2))
+    line.dispatcher.submit(door, frame(1, max_age_ms=1000))
+    line.now_s += 1 - usual_s / 2
+    await line.work(3)
+    line.dispatcher.submit(busy, frame(3))
+    line.dispatcher.submit(door, frame(2, max_age_ms=5000))
+    line.now_s += 5 - usual_s * 2
+    await line.work(5)
+
+    assert line.outcomes[("door", 1)] is Outcome.STALE
+    assert line.outcomes[("door", 2)] is Outcome.DETECTED
+
+
+async def test_a_fresh_frame_is_tried_however_slow_the_work(line: Line) -> None:
+    """Or nobody would ever learn that it has become faster."""
+    line.dispatcher.submit(line.stream("busy"), frame(1))
+    time.sleep(0.2)  # noqa: ASYNC251 - the worker works
+    await line.work(1)
+    line.dispatcher.submit(line.stream("door"), frame(1, max_age_ms=50))
+    await line.work(2)
+
+    assert line.outcomes[("door", 1)] is Outcome.DETECTED
 
 
 async def test_the_time_spent_waiting_counts(line: Line) -> None:

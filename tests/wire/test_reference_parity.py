@@ -225,6 +225,7 @@ DETECTED, BAD, LARGE = OUTCOME_DETECTED, OUTCOME_BAD_IMAGE, OUTCOME_TOO_LARGE
 
 # What is sent, its format where it is not told by its bytes, and what becomes of it.
 PICTURES: dict[str, tuple[bytes, int, Outcome]] = {
+    "4:4:1": (sampled(jpeg(subsampling=0), 0x14), 0, BAD),
     "baseline": (JPEG, 0, DETECTED),
     "4:4:4": (jpeg(subsampling=0), 0, DETECTED),
     "4:2:2": (jpeg(subsampling=1), 0, DETECTED),
