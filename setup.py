@@ -14,7 +14,7 @@ from setuptools.command.build import build
 PROTO_ROOT = Path("proto")
 PROTO_PACKAGE = PROTO_ROOT / "camera_ai"
 KERNELS = sorted(path.stem for path in Path("cython_ext").glob("*.pyx"))
-# A kernel that wraps a C++ header of its name is built as C++.
+# A kernel that wraps a C++ header of its name is built as C++; others may use a C header.
 HEADERS = {path.stem: str(path) for path in Path("cython_ext").glob("*.hpp")}
 # CYTHON_DEBUG=1 builds the kernels with bounds checks, for one run of their tests.
 DEBUG = os.environ.get("CYTHON_DEBUG") == "1"
@@ -73,7 +73,8 @@ def kernels():
             f"cython_ext.{name}",
             [f"cython_ext/{name}.pyx"],
             language="c++" if name in HEADERS else "c",
-            depends=[HEADERS[name]] if name in HEADERS else [],
+            depends=sorted(map(str, Path("cython_ext").glob("*.h*"))),
+            include_dirs=["cython_ext"],
             extra_compile_args=[
                 "-O1" if DEBUG else "-O3",
                 "-fno-math-errno",
@@ -121,7 +122,7 @@ setup(
     package_dir={"camera_ai": "proto/camera_ai"},
     package_data={
         "camera_ai": ["*.proto", "py.typed"],
-        "cython_ext": ["*.pyi", "*.pxd", "*.hpp", "py.typed"],
+        "cython_ext": ["*.pyi", "*.pxd", "*.h", "*.hpp", "py.typed"],
         "edge_agent": ["media/walkers.mp4", "py.typed"],
         "central_server": [
             "media/walkers-*.jpg",

@@ -4,6 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from central_server.errors import BadImageError
+from cython_ext.jpeg_markers import count_markers
 
 # Start-of-frame markers that a decoder here can take: baseline, extended, progressive.
 DECODABLE_FRAMES = frozenset((0xC0, 0xC1, 0xC2))
@@ -15,7 +16,6 @@ SKIPPED_SEGMENTS = frozenset((0xC4, 0xDB, 0xDD, *range(0xE0, 0xF0), 0xFE))
 # Markers without a length: TEM and RST0 to RST7.
 BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
 START_OF_SCAN = 0xDA
-START_OF_SCAN_BYTES = b"\xff\xda"
 # Walking a header holds the GIL; a picture has tens of segments.
 MAX_STEPS = 10_000
 # A progressive picture has about ten scans. Each costs a pass over all pixels, however few bytes it
@@ -41,7 +41,7 @@ def read_jpeg_header(data: bytes) -> ImageHeader:
             takes; or anything stands there that does not belong.
 
     """
-    scans = data.count(START_OF_SCAN_BYTES)
+    scans = count_markers(data, START_OF_SCAN)
     if scans > MAX_SCANS:
         raise BadImageError(f"found a JPEG of {scans} scans, expected at most {MAX_SCANS}")
     header: ImageHeader | None = None

@@ -7,6 +7,11 @@ import numpy as np
 from cython_ext.arrays import expect_array, expect_channels, expect_image, expect_out, expect_size
 from cython_ext.letterbox import place_letterbox
 
+cdef extern from "resize_rows.h" nogil:
+    void blend_rows(
+        const unsigned char* upper, const unsigned char* lower, float weight, Py_ssize_t samples, float* mixed
+    )
+
 
 cdef void linear_taps(Py_ssize_t source, Py_ssize_t[::1] taps, float[::1] weights) noexcept nogil:
     """For each output pixel the first of its two source pixels, and the second one's weight."""
@@ -52,8 +57,7 @@ cdef void resize_into(
         upper = taps_y[y]
         lower = min(upper + 1, rows.shape[0] - 1)
         weight = weights_y[y]
-        for k in range(samples):
-            mixed[k] = rows[upper, k] + (rows[lower, k] - rows[upper, k]) * weight
+        blend_rows(&rows[upper, 0], &rows[lower, 0], weight, samples, &mixed[0])
         for k in range(3):
             mixed[samples + k] = mixed[samples - 3 + k]
         for x in range(taps_x.shape[0]):

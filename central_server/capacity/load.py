@@ -103,6 +103,8 @@ def main() -> None:
     except (ServerError, ValueError) as error:
         sys.exit(str(error))
     sys.stdout.buffer.write(result.to_bytes())
+    # Now, and not at the interpreter's end: what cannot be written is an error of this process.
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

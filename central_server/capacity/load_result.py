@@ -2,6 +2,7 @@
 
 import io
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -195,7 +196,7 @@ class LoadResult:
                 facts = json.loads(arrays["facts"].tobytes())
                 facts["errors"] = {int(camera): text for camera, text in facts["errors"].items()}
                 return cls(**facts, **{name: arrays[name] for name in ARRAYS})
-        except (ValueError, KeyError, EOFError, OSError) as error:
+        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             raise ValueError(f"found {len(data)} bytes that are no result of a load") from error
 
 
