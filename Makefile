@@ -7,7 +7,7 @@ DURATION ?= 0
 REFERENCE := reference_server/build
 REFERENCE_SOURCES := reference_server/CMakeLists.txt $(wildcard proto/camera_ai/*.proto \
     reference_server/proto/*.proto reference_server/src/*.cpp reference_server/src/*.h reference_server/tests/*.cpp)
-SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.hpp)
+SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.h cython_ext/*.hpp)
 
 .PHONY: demo test soak check sanitize tsan asan ubsan reference bench clean
 

@@ -115,8 +115,10 @@ def serve(
 
     # gRPC reads these when it is imported. Otherwise each stranger's failed handshake is a line in the log;
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # and each message passes through two more threads of gRPC's, at a fifth of the server's share of a frame.
-    os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
+    # and each message passes through two more threads of gRPC's, at a quarter of the wire's processor time.
+    experiments = os.environ.get("GRPC_EXPERIMENTS", "")
+    if "event_engine_listener" not in experiments:
+        os.environ["GRPC_EXPERIMENTS"] = f"{experiments},-event_engine_listener".lstrip(",")
 
     import uvloop
 

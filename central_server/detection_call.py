@@ -124,7 +124,7 @@ class DetectionCall:
 
     def _wake_writer(self) -> None:
         change, self._change = self._change, None
-        if change is not None:
+        if change is not None and not change.done():
             change.set_result(None)
 
     def _on_answer(self, answer: Answer) -> None:

@@ -11,7 +11,6 @@ from central_server.errors import TooLargeError
 from central_server.frame import Answer, Frame, Outcome
 from central_server.image import ImageLimits
 from central_server.scheduler import Scheduler, Stream, Waiting
-from central_server.work_time import WorkTime
 
 
 class Dispatcher:
@@ -29,13 +28,14 @@ class Dispatcher:
         self._scheduler = Scheduler()
         self._default_max_age_ms = default_max_age_ms
         self._clock = clock
-        self._work_time = WorkTime()
         self.counters = FrameCounters()
 
     def open_stream(self, camera_id: str, query: Query, on_answer: Callable[[Answer], None]) -> Stream:
         """Begin a stream; `on_answer` is called once for each of its frames while the client is there."""
 
         def on_drop(dropped: Waiting, reason: Outcome) -> None:
+            if reason is Outcome.STALE:
+                dropped.stream.work_time.doubt()
             queue_ms = (self._clock() - dropped.arrived_s) * 1e3
             self._answer(dropped.stream, wire.build_answer(dropped.frame.frame_id, reason, queue_ms=queue_ms))
 
@@ -50,12 +50,13 @@ class Dispatcher:
             return
         now_s = self._clock()
         max_age_ms = self._default_max_age_ms if frame.max_age_ms is None else frame.max_age_ms
-        begin_by_s = self._begin_by_s(now_s, (max_age_ms - frame.age_ms) / 1e3)
-        if self._scheduler.is_empty and self._engine.free_workers and now_s < begin_by_s:
-            # Nobody's turn comes before it: it need not wait for its own.
+        deadline_s = now_s + (max_age_ms - frame.age_ms) / 1e3
+        if self._scheduler.is_empty and self._engine.free_workers and now_s < deadline_s:
+            # Nobody's turn comes before it: it need not wait for its own. Nor is it asked whether its
+            # answer will be in time: a worker that has nothing else to do may as well try.
             self._start_work(stream, frame, 0.0)
             return
-        self._scheduler.offer(stream, frame, now_s, begin_by_s)
+        self._scheduler.offer(stream, frame, now_s, deadline_s - stream.work_time.usual_s)
         self._fill_workers()
 
     def close_stream(self, stream: Stream) -> None:
@@ -74,14 +75,6 @@ class Dispatcher:
         if not stream.left:
             stream.on_answer(answer)
 
-    def _begin_by_s(self, now_s: float, fresh_for_s: float) -> float:
-        """Say by when work has to begin for the answer to be in time.
-
-        A frame that arrives fresh may always begin within half the time it has left: work that is
-        slower than that is tried nevertheless, for only trying tells when it gets faster.
-        """
-        return now_s + fresh_for_s - min(self._work_time.usual_s, max(0.0, fresh_for_s / 2))
-
     def _fill_workers(self) -> None:
         while self._engine.free_workers:
             now_s = self._clock()
@@ -93,7 +86,7 @@ class Dispatcher:
     def _start_work(self, stream: Stream, frame: Frame, queue_ms: float) -> None:
         def on_answer(answer: Answer) -> None:
             if answer.outcome is Outcome.DETECTED:
-                self._work_time.note(answer.work_s)
+                stream.work_time.note(answer.work_s)
             self._answer(stream, answer)
             self._fill_workers()
 

@@ -132,18 +132,18 @@ class Engine:
         for worker in self._workers:
             worker.report_stuck(now_s)
 
-    def stop(self, timeout_s: float) -> None:
-        """End the workers after what they have in hand, waiting at most this long.
-
-        A frame may outlast the server: then nobody waits for its answer.
-        """
-        deadline_s = time.monotonic() + timeout_s
+    def stop(self) -> None:
+        """Take no more frames; the workers end after what they have in hand."""
         self._pool.stop()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the workers' end; a frame may outlast the server, nobody waits for its answer then."""
+        deadline_s = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def close(self) -> None:
-        """Tell no more answers, and give back what the pool holds; in the event loop, after `stop`."""
+        """Tell no more answers, and give back what the pool holds; in the event loop, after `join`."""
         if self._loop is not None:
             self._loop.remove_reader(self._pool.fileno())
         self._pool.close()
@@ -155,4 +155,8 @@ class Engine:
                 # No memory, say, for the answer itself.
                 detail = f"the worker failed: {type(answer).__name__}"
                 answer = wire.build_answer(task.frame.frame_id, Outcome.INTERNAL_ERROR, detail)
-            task.on_answer(answer)
+            try:
+                task.on_answer(answer)
+            except Exception:
+                # The others that were collected with it are still to be told.
+                log.exception("the answer to frame %d of %r is lost", answer.frame_id, task.frame.camera_id)

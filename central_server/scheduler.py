@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from central_server.detectors.detector import Query
 from central_server.frame import Answer, Frame, Outcome
+from central_server.work_time import WorkTime
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +30,7 @@ class Stream:
 
     `on_answer` gets the answers of frames that were worked on; `on_drop` each frame that leaves
     without work, with the reason. `turn` is the turn in which its next frame is due, `counts` what
-    became of its frames so far.
+    became of its frames so far, `work_time` how long work on them takes: cameras differ in size.
     """
 
     camera_id: str
@@ -40,6 +41,7 @@ class Stream:
     left: bool = False
     turn: int = 0
     counts: Counter[Outcome] = field(default_factory=Counter)
+    work_time: WorkTime = field(default_factory=WorkTime)
 
 
 class Scheduler:

@@ -146,7 +146,8 @@ class Server:
         self._expiry.cancel()
         await self._grpc.stop(CLOSE_GRACE_S)
         await self._detection.all_ended(CLOSE_GRACE_S)
-        await asyncio.to_thread(self._engine.stop, CLOSE_GRACE_S)
+        self._engine.stop()
+        await asyncio.to_thread(self._engine.join, CLOSE_GRACE_S)
         self._engine.close()
         log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
 

@@ -1,10 +1,12 @@
-"""How long work on a frame takes, by experience."""
+"""How long work on a stream's frames takes, by experience."""
 
 # Weights of the newest frame, and how many mean deviations count as still usual: those with which TCP
 # estimates its round trips (RFC 6298).
 MEAN_GAIN = 1 / 8
 DEVIATION_GAIN = 1 / 4
 DEVIATIONS = 4
+# What each doubt takes off the estimate.
+DOUBT = 1 / 8
 
 
 class WorkTime:
@@ -29,3 +31,8 @@ class WorkTime:
         difference_s = work_s - self._mean_s
         self._deviation_s += DEVIATION_GAIN * (abs(difference_s) - self._deviation_s)
         self._mean_s += MEAN_GAIN * difference_s
+
+    def doubt(self) -> None:
+        """Lower the estimate, after a frame that was not tried: only trying tells whether it still holds."""
+        self._mean_s *= 1 - DOUBT
+        self._deviation_s *= 1 - DOUBT

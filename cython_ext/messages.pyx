@@ -26,7 +26,8 @@ cdef enum:
     MAX_DEPTH = 100
     # Tags, lengths and numbers of an object, and of all else, at their longest; texts come on top.
     OBJECT_ROOM = 1 + 10 + 1 + 10 + 5 + 1 + 1 + 4 * 11
-    RESPONSE_ROOM = 11 + 11 + 1 + 10 + 5 + 5
+    FRAME_ID_ROOM = 11
+    RESPONSE_ROOM = FRAME_ID_ROOM + 11 + 1 + 10 + 5 + 5
 
 # Any two edges differ by less than what int32 can say.
 cdef double EDGE_LIMIT = 1 << 30
@@ -382,6 +383,8 @@ def write_detect_response(
     cdef Py_ssize_t room = RESPONSE_ROOM + detail_length
     cdef int32_t[4] box
     cdef Fault fault
+    cdef float score
+    cdef int class_id
     if boxes_xyxy is not None:
         count = boxes_xyxy.shape[0]
         if boxes_xyxy.shape[1] != 4 or scores is None or class_ids is None or not (
@@ -395,13 +398,18 @@ def write_detect_response(
     # As long as it can get at most; what remains is cut off at the end.
     cdef bytes buffer = PyBytes_FromStringAndSize(NULL, room)
     cdef unsigned char* start = <unsigned char*>PyBytes_AS_STRING(buffer)
+    cdef const unsigned char* end = start + room
     cdef unsigned char* at = put_number(start, 1, number)
     for i in range(count):
-        fault = round_box(boxes_xyxy, scores[i], class_ids[i], len(labels), i, box)
+        # Read once: the arrays are the detector's, and its own threads may not have finished with them.
+        score, class_id = scores[i], class_ids[i]
+        fault = round_box(boxes_xyxy, score, class_id, len(labels), i, box)
         if fault != NONE:
             raise ValueError(in_words(fault, len(labels)))
-        label = PyUnicode_AsUTF8AndSize(labels[class_ids[i]], &label_length)
-        at = put_object(at, label, label_length, scores[i], box)
+        label = PyUnicode_AsUTF8AndSize(labels[class_id], &label_length)
+        if end - at < OBJECT_ROOM + label_length + RESPONSE_ROOM - FRAME_ID_ROOM + detail_length:
+            raise ValueError("found class ids that change while they are read")
+        at = put_object(at, label, label_length, score, box)
     at = put_number(at, 3, widened(which))
     at = put_text(at, 4, detail_text, detail_length)
     at = put_float(at, 5, queued)

@@ -41,8 +41,8 @@ cdef class WorkerPool:
 
     @property
     def free_workers(self):
-        """How many workers have nothing to do; 0 once the pool is closed."""
-        return 0 if self.closed else self.native.get().free_workers()
+        """How many workers have nothing to do; 0 once the pool has stopped."""
+        return 0 if self.stopped or self.closed else self.native.get().free_workers()
 
     def submit(self, task):
         """Give a task, any object, to a free worker and wake its thread.

@@ -88,7 +88,8 @@ async def running(scripted: Scripted) -> AsyncIterator[Running]:
     running = Running([scripted])
     yield running
     scripted.go_on.set()
-    running.engine.stop(10)
+    running.engine.stop()
+    running.engine.join(10)
     running.engine.close()
 
 
@@ -129,7 +130,7 @@ async def test_a_frame_is_decoded_and_detected(running: Running, scripted: Scrip
         found((0, 0, float("inf"), 1, 0.9, 0)),
         found((0, 0, 3e9, 1, 0.9, 0)),
         found((0, 0, 2**30, 1, 0.9, 0)),
-        Detections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array([2**32])),  # type: ignore[arg-type]
+        Detections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array([2**32])),
         Detections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.zeros(1)),  # type: ignore[arg-type]
         None,
     ],
@@ -275,7 +276,8 @@ async def test_each_worker_has_a_thread_and_a_detector_of_its_own() -> None:
         "worker-1",
         "worker-2",
     ]
-    running.engine.stop(10)
+    running.engine.stop()
+    running.engine.join(10)
     assert not any(thread.is_alive() for thread in started)
 
 
@@ -305,7 +307,8 @@ def test_work_that_outlasts_the_loop_ends_quietly() -> None:
     asyncio.run(begin())
     (worker,) = set(threading.enumerate()) - before
     scripted.go_on.set()
-    engine.stop(10)
+    engine.stop()
+    engine.join(10)
 
     assert not worker.is_alive()
 
@@ -316,7 +319,8 @@ async def test_a_closed_engine_leaves_nothing_open(scripted: Scripted) -> None:
     for _ in range(20):
         running = Running([scripted, Scripted()])
         await running.answer(frame())
-        running.engine.stop(10)
+        running.engine.stop()
+        running.engine.join(10)
         running.engine.close()
 
     assert what_is_open() == before
@@ -329,7 +333,36 @@ async def test_answers_that_come_together_are_all_told() -> None:
     await asyncio.sleep(0)
     time.sleep(0.3)  # noqa: ASYNC251 - the loop is kept from looking
     answers = await asyncio.gather(*pending)
-    running.engine.stop(10)
+    running.engine.stop()
+    running.engine.join(10)
     running.engine.close()
 
     assert [answer.frame_id for answer in answers] == list(range(8))
+
+
+async def test_an_answer_that_nobody_can_take_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Though both were collected together."""
+    running = Running([Scripted(), Scripted()])
+    told_of: list[Answer] = []
+
+    def fail(answer: Answer) -> None:
+        raise RuntimeError("no place for it")
+
+    running.engine.submit(frame(1), Query(), 0.0, fail)
+    running.engine.submit(frame(2), Query(), 0.0, told_of.append)
+    time.sleep(0.3)  # noqa: ASYNC251 - the loop is kept from looking
+    await until(lambda: bool(told_of), "the other is told")
+    await until(lambda: running.engine.free_workers == 2, "both are free")
+    running.engine.stop()
+    running.engine.join(10)
+    running.engine.close()
+
+    assert [answer.frame_id for answer in told_of] == [2]
+    assert "the answer to frame 1 of 'door' is lost" in caplog.text
+
+
+async def test_a_stopped_engine_has_no_free_worker(running: Running) -> None:
+    """So nobody hands it a frame that would be lost."""
+    running.engine.stop()
+
+    assert running.engine.free_workers == 0

@@ -38,3 +38,17 @@ def test_work_that_gets_slower_is_followed() -> None:
     """At once at first, then exactly."""
     assert noted(*[0.005] * 10, 0.020) > 0.020
     assert noted(*[0.005] * 10, *[0.020] * 60) == pytest.approx(0.020, rel=0.05)
+
+
+def test_doubt_lowers_the_estimate() -> None:
+    """To nothing in the end."""
+    work_time = WorkTime()
+    work_time.note(1.0)
+    work_time.note(3.0)
+    before_s = work_time.usual_s
+    work_time.doubt()
+
+    assert 0.8 * before_s < work_time.usual_s < 0.9 * before_s
+    for _ in range(100):
+        work_time.doubt()
+    assert work_time.usual_s < 1e-4
