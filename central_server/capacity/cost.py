@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from central_server.detectors.detector import Detector, Query
 from central_server.detectors.ssd import Ssd
 from central_server.detectors.yolo import Yolo
+from central_server.engine import NO_PIXELS
 from central_server.frame import Detections, EncodedImage
 from central_server.image import ImageLimits, decode
 
-NO_PIXELS = np.empty((0, 0, 3), np.uint8)
 # Milliseconds of processor time a frame, by stage, in the order of the work.
 StagesMs = dict[str, float]
 

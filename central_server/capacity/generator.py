@@ -18,20 +18,23 @@ from central_server.frame import Outcome
 METHOD = "/camera_ai.ObjectDetection/DetectStream"
 # From the last connection to the first instant: all writers are asleep by then.
 LEAD_S = 0.1
+# How often the loop's own lag is looked at.
+TICK_S = 0.01
 # A server has that long to end a call after its last answer.
 END_S = 2.0
 MAX_OUTCOME = 127
 NEVER = math.nan
 
+# Without it gRPC would carry all channels to one address over one connection.
+OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 OPTIONS = [
+    OWN_CONNECTION,
     # A call is made once: what retries would need kept, and copied, is not.
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 ]
-# Without it gRPC would carry all channels to one address over one connection.
-OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 
 
 class Camera:
@@ -64,12 +67,7 @@ class Camera:
         call, ends = self._call, self._ends
         try:
             for n, due_s in enumerate(self.due_s):
-                early_s = start_s + due_s - time.monotonic()
-                while early_s > 0:
-                    # The loop's timers have whole milliseconds, by a clock that may be some tenths behind.
-                    await asyncio.sleep(math.ceil(early_s * 1e3) / 1e3)
-                    early_s = start_s + due_s - time.monotonic()
-                    self.lag_s[n] = -early_s
+                self.lag_s[n] = await _wake_at(start_s + due_s)
                 while self._in_flight >= self._window:
                     self._room.clear()
                     await self._room.wait()
@@ -136,13 +134,13 @@ async def generate(spec: LoadSpec) -> LoadResult:
 
     """
     ends = [request_end(image, spec.max_age_ms) for image in _images(spec)]
-    channels = [_channel(spec) for _ in range(1 if spec.channels == "shared" else spec.cameras)]
+    channels = [grpc.aio.insecure_channel(spec.address, OPTIONS) for _ in range(spec.cameras)]
     try:
         await _connect(spec, channels)
         end = asyncio.Event()
         cameras = [
-            Camera(number, spec, channels[number % len(channels)].stream_stream(METHOD)(), ends, end)
-            for number in range(spec.cameras)
+            Camera(number, spec, channel.stream_stream(METHOD)(), ends, end)
+            for number, channel in enumerate(channels)
         ]
         return await _run(spec, cameras, end)
     finally:
@@ -158,24 +156,54 @@ async def _run(spec: LoadSpec, cameras: list[Camera], end: asyncio.Event) -> Loa
         for work in (camera.write(start_s), camera.read(start_s))
     ]
     ended = asyncio.create_task(end.wait())
+    loop_lag_s: list[float] = []
+    ticker = asyncio.create_task(_tick(start_s, loop_lag_s))
     done = asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.wait(
         (ended, done), timeout=LEAD_S + spec.last_due_s + spec.grace_s, return_when=asyncio.FIRST_COMPLETED
     )
     length_s = time.monotonic() - start_s
     used_s = _processor_s() - used_s
-    result = _result(cameras, start_s, length_s, used_s, end.is_set())
-    for task in (ended, *tasks):
+    result = _result(cameras, loop_lag_s, start_s, length_s, used_s, end.is_set())
+    others = (ended, ticker)
+    for task in (*others, *tasks):
         task.cancel()
-    for failure in await asyncio.gather(ended, *tasks, return_exceptions=True):
+    for failure in await asyncio.gather(*others, *tasks, return_exceptions=True):
         # A call that is given up cancels whoever waits for it.
         if isinstance(failure, BaseException) and not isinstance(failure, asyncio.CancelledError):
             raise failure
     return result
 
 
+async def _wake_at(instant_s: float) -> float:
+    """Sleep until an instant; give how much later it woke up, 0 where the instant had passed before."""
+    slept = False
+    while (early_s := instant_s - time.monotonic()) > 0:
+        slept = True
+        # The loop's timers have whole milliseconds, by a clock that may be some tenths behind.
+        await asyncio.sleep(math.ceil(early_s * 1e3) / 1e3)
+    return -early_s if slept else 0.0
+
+
+async def _tick(start_s: float, lag_s: list[float]) -> None:
+    """Note how late the loop comes to each tick: an answer that arrived at it was noted as late.
+
+    A loop that is held up misses many ticks, and each of them counts.
+    """
+    tick_s = start_s
+    while True:
+        tick_s += TICK_S
+        await _wake_at(tick_s)
+        lag_s.append(time.monotonic() - tick_s)
+
+
 def _result(
-    cameras: list[Camera], start_s: float, length_s: float, used_s: float, gave_up: bool
+    cameras: list[Camera],
+    loop_lag_s: list[float],
+    start_s: float,
+    length_s: float,
+    used_s: float,
+    gave_up: bool,
 ) -> LoadResult:
     def joined(name: str) -> Any:
         return np.concatenate([np.asarray(getattr(camera, name), np.float64) for camera in cameras])
@@ -188,6 +216,7 @@ def _result(
         sent_s=joined("sent_s"),
         answered_s=joined("answered_s"),
         outcome=joined("outcome").astype(np.int8),
+        loop_lag_s=np.asarray(loop_lag_s, np.float64),
         errors={camera.number: camera.error for camera in cameras if camera.error},
         processor_s=used_s,
         start_s=start_s,
@@ -205,11 +234,6 @@ def _images(spec: LoadSpec) -> list[bytes]:
         return [path.read_bytes() for path in spec.images]
     except OSError as error:
         raise LoadError(f"{error.filename}: cannot be read: {error.strerror}") from error
-
-
-def _channel(spec: LoadSpec) -> grpc.aio.Channel:
-    options = [*OPTIONS, OWN_CONNECTION] if spec.channels == "per camera" else OPTIONS
-    return grpc.aio.insecure_channel(spec.address, options)
 
 
 async def _connect(spec: LoadSpec, channels: list[grpc.aio.Channel]) -> None:

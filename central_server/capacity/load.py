@@ -9,18 +9,18 @@ standard output.
 """
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
 
+from central_server.capacity.child import end_with_parent
 from central_server.capacity.load_result import LoadResult
 from central_server.capacity.load_spec import LoadError, LoadSpec
 from central_server.errors import ServerError
 
-__all__ = ["LoadError", "LoadResult", "LoadSpec", "run_load", "run_load_async"]
+__all__ = ["LoadError", "LoadResult", "LoadSpec", "run_load"]
 
 # For the interpreter's start, the cameras' memory and the result's way back.
 MARGIN_S = 30.0
@@ -35,11 +35,15 @@ def run_load(spec: LoadSpec) -> LoadResult:
         LoadError: the server cannot be reached, an image not be read, or the process failed.
 
     """
+    timeout_s = spec.connect_timeout_s + spec.last_due_s + spec.grace_s + MARGIN_S
     with subprocess.Popen(
-        _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "central_server.capacity.load"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         try:
-            out, err = process.communicate(spec.to_json().encode(), _timeout_s(spec))
+            out, err = process.communicate(spec.to_json().encode(), timeout_s)
         except subprocess.TimeoutExpired:
             raise LoadError(f"the load on {spec.address} did not end by itself") from None
         finally:
@@ -48,43 +52,20 @@ def run_load(spec: LoadSpec) -> LoadResult:
     return _read(process.returncode, out, err)
 
 
-async def run_load_async(spec: LoadSpec) -> LoadResult:
-    """Do what `run_load` does, for a caller with an event loop."""
-    process = await asyncio.create_subprocess_exec(
-        *_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(_timeout_s(spec)):
-            out, err = await process.communicate(spec.to_json().encode())
-    except TimeoutError:
-        raise LoadError(f"the load on {spec.address} did not end by itself") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-    return _read(process.returncode, out, err)
-
-
-def _command() -> list[str]:
-    return [sys.executable, "-m", "central_server.capacity.load"]
-
-
-def _timeout_s(spec: LoadSpec) -> float:
-    return spec.connect_timeout_s + spec.last_due_s + spec.grace_s + MARGIN_S
-
-
-def _read(code: int | None, out: bytes, err: bytes) -> LoadResult:
+def _read(code: int, out: bytes, err: bytes) -> LoadResult:
+    lines = err.decode(errors="replace").strip().splitlines()
     if code != 0:
-        lines = err.decode(errors="replace").strip().splitlines()
         raise LoadError(lines[-1] if lines else f"the load generator ended with code {code}")
     try:
         return LoadResult.from_bytes(out)
     except ValueError as error:
-        raise LoadError(str(error)) from error
+        last_words = f"; the load generator's last words: {lines[-1]}" if lines else ""
+        raise LoadError(f"{error}{last_words}") from error
 
 
 def main() -> None:
     """Be the generator's process."""
+    end_with_parent()
     # The caller answers for Ctrl-C; no traceback of this process stands beside its line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # gRPC reads it when it is imported. What goes wrong with a call is in the result.

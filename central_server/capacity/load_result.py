@@ -19,16 +19,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """Every frame that was due, in the order of cameras and instants; all arrays are (frames,).
+    """Every frame that was due, by camera and instant; all arrays but `loop_lag_s` are (frames,).
 
     Attributes:
         cameras: how many there were.
         camera: which camera, from 0.
         due_s: the scheduled instant, from the start.
-        lag_s: how much later than it could the generator took the frame up: its own lag.
+        lag_s: how late the generator woke up to send the frame; 0 where it was still at the write before.
         sent_s: when its writing began, from the start; NaN for never.
         answered_s: when its answer had arrived, from the start; NaN for never.
         outcome: as on the wire; UNANSWERED for never, 0 for an answer that tells nothing.
+        loop_lag_s: how late the generator's loop came to each tick of 10 ms, (ticks,): as late may it have
+            noted an answer, or begun a write that waited for another.
         errors: why a camera's call ended early, by camera.
         processor_s: the generator's own processor time, from start to end.
         start_s: the start, by the machine's monotonic clock.
@@ -44,6 +46,7 @@ class LoadResult:
     sent_s: Floats
     answered_s: Floats
     outcome: NDArray[np.int8]
+    loop_lag_s: Floats = field(default_factory=lambda: np.zeros(0))
     errors: Mapping[int, str] = field(default_factory=dict)
     processor_s: float = 0.0
     start_s: float = 0.0
@@ -111,8 +114,13 @@ class LoadResult:
 
     @property
     def lag_ms(self) -> Floats:
-        """How late the generator itself was, of the frames that it took up."""
+        """How late the generator woke up, of the frames that it took up."""
         return self.lag_s[np.isfinite(self.sent_s)] * 1e3
+
+    @property
+    def loop_lag_ms(self) -> Floats:
+        """How late the generator's loop was at each tick."""
+        return self.loop_lag_s * 1e3
 
     @property
     def backpressure_ms(self) -> Floats:
@@ -122,8 +130,9 @@ class LoadResult:
         return waited_s * 1e3
 
     def holds(self, latency_ms: float) -> bool:
-        """Whether every frame that was due was answered `detected` within the bound."""
-        return self.detected == self.due and not self.gave_up and self.slowest_ms <= latency_ms
+        """Whether all frames that were due were answered `detected` in time, and all calls ended well."""
+        in_time = self.detected == self.due and self.slowest_ms <= latency_ms
+        return in_time and not self.gave_up and not self.errors
 
     def why_not(self, latency_ms: float) -> str:
         """Say what kept the load from holding, by the first thing that went wrong; empty if nothing did."""
@@ -142,11 +151,12 @@ class LoadResult:
             return f"{frame} {_words(int(self.outcome[first]))}"
         return (
             f"{frame} answered after {late_ms[first]:.0f} ms, "
-            f"{self.lag_s[first] * 1e3:.0f} of them the generator's own lag"
+            f"{self.lag_s[first] * 1e3:.0f} of them the generator's own lag before it was sent; "
+            f"the generator's loop was up to {self.loop_lag_ms.max(initial=0.0):.0f} ms late"
         )
 
     def between(self, from_s: float, until_s: float) -> "LoadResult":
-        """Cut to the frames due in [from_s, until_s) after the start; processor time stays as it is."""
+        """Cut to the frames due in [from_s, until_s) after the start; all else stays as it is."""
         chosen = (self.due_s >= from_s) & (self.due_s < until_s)
         return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
 
@@ -163,6 +173,7 @@ class LoadResult:
                            "slowest": _or_none(self.slowest_ms)},
             "generator": {
                 "lag_ms": _spread(self.lag_ms),
+                "loop_lag_ms": _spread(self.loop_lag_ms),
                 "backpressure_ms": _spread(self.backpressure_ms),
                 "processor_s": self.processor_s,
                 "length_s": self.length_s,
@@ -179,7 +190,7 @@ class LoadResult:
         np.savez(
             file,
             facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
-            **{name: getattr(self, name) for name in ARRAYS},
+            **{name: getattr(self, name) for name in (*ARRAYS, TICKS)},
         )
         return file.getvalue()
 
@@ -195,12 +206,13 @@ class LoadResult:
             with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 facts = json.loads(arrays["facts"].tobytes())
                 facts["errors"] = {int(camera): text for camera, text in facts["errors"].items()}
-                return cls(**facts, **{name: arrays[name] for name in ARRAYS})
+                return cls(**facts, **{name: arrays[name] for name in (*ARRAYS, TICKS)})
         except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             raise ValueError(f"found {len(data)} bytes that are no result of a load") from error
 
 
-ARRAYS = ("camera", "due_s", "lag_s", "sent_s", "answered_s", "outcome")
+# Of the frames, and of the loop.
+ARRAYS, TICKS = ("camera", "due_s", "lag_s", "sent_s", "answered_s", "outcome"), "loop_lag_s"
 
 
 def percentile(values: Floats, fraction: float) -> float:

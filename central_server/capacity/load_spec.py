@@ -4,11 +4,8 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 from central_server.errors import ServerError
-
-Channels = Literal["shared", "per camera"]
 
 MAX_CAMERAS = 10_000
 # A run longer than an hour is a mistake, and so is a load that fills the memory with its own figures.
@@ -28,15 +25,13 @@ class LoadSpec:
 
     Attributes:
         address: HOST:PORT of the server, plaintext.
-        cameras: how many; each has a call of its own.
+        cameras: how many; each has a connection and a call of its own, as agents have.
         fps: frames a second of each camera.
         fps_of_camera: one for each camera, instead of `fps`; empty for all alike.
         duration_s: each camera has duration_s * fps frames, at least one.
         images: files that are sent as they are, in turn; empty for random bytes.
         payload_bytes: how many random bytes a frame has where there are no images.
         max_age_ms: sent with each frame; None leaves it to the server.
-        channels: one connection for all, or one for each camera (servers of several processes
-            need that: the kernel deals out connections, not calls).
         start_pause_ms: None spreads the cameras evenly over the period. A number starts them in
             bunches of ten this far apart, the ten of a bunch at one instant.
         window: at most so many unanswered frames a camera; None for no bound, as an open loop demands.
@@ -58,7 +53,6 @@ class LoadSpec:
     images: tuple[Path, ...] = ()
     payload_bytes: int = 60_000
     max_age_ms: int | None = None
-    channels: Channels = "per camera"
     start_pause_ms: float | None = None
     window: int | None = None
     give_up_ms: float | None = None
@@ -78,8 +72,6 @@ class LoadSpec:
         _check("give_up_ms", self.give_up_ms or 0, 0, 1e9)
         if self.window is not None:
             _check("window", self.window, 1, 1 << 20)
-        if self.channels not in ("shared", "per camera"):
-            raise ValueError(f"channels: found {self.channels!r}, expected 'shared' or 'per camera'")
         if self.fps_of_camera and len(self.fps_of_camera) != self.cameras:
             raise ValueError(
                 f"fps_of_camera: found {len(self.fps_of_camera)} rates, expected {self.cameras}, one a camera"

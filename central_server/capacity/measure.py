@@ -174,9 +174,10 @@ def _search(
     tell: Tell,
 ) -> tuple[list[Run], str]:
     """Give the runs, and why there are no more."""
-    # A server's first frames cost more than all later ones.
+    # A worker's first frames cost more than all later ones. As many cameras as workers send at one instant,
+    # or the worker that was freed last would take them all; and what is late is no end of it.
     warm_up = _spec(options, pictures, server, options.workers, min(WARM_UP_S, options.duration_s))
-    run_load(replace(warm_up, fps=WARM_UP_FPS))
+    run_load(replace(warm_up, fps=WARM_UP_FPS, start_pause_ms=0, give_up_ms=None))
     runs: list[Run] = []
     while (cameras := search.next_cameras(_votes(runs), most)) is not None:
         spec = _spec(options, pictures, server, cameras, options.duration_s)

@@ -24,6 +24,7 @@ class Load:
 
     latencies_ms: Floats
     lag_ms: Floats
+    loop_lag_ms: Floats
     backpressure_ms: Floats
     frames_per_s: float
     server_ms: float
@@ -42,6 +43,7 @@ def take_together(runs: tuple[Run, ...]) -> Load:
     return Load(
         latencies_ms=np.concatenate([run.load.latencies_ms for run in runs]),
         lag_ms=np.concatenate([run.load.lag_ms for run in runs]),
+        loop_lag_ms=np.concatenate([run.load.loop_lag_ms for run in runs]),
         backpressure_ms=np.concatenate([run.load.backpressure_ms for run in runs]),
         frames_per_s=frames / length_s,
         server_ms=server_s * 1e3 / frames,
@@ -104,6 +106,7 @@ def _load_to_json(capacity: Capacity) -> dict[str, Any]:
             "processor_ms": load.generator_ms,
             "cores": load.generator_cores,
             "lag_ms": _spread(load.lag_ms, "max"),
+            "loop_lag_ms": _spread(load.loop_lag_ms, "max"),
             "backpressure_ms": _spread(load.backpressure_ms, "max"),
         },
     }
@@ -178,8 +181,10 @@ def _rows(capacity: Capacity, price_per_hour: float | None) -> Iterator[Row]:
         yield f"  {stage}", f"{used_ms:.2f}", words if stage == "wire" else ""
     yield "server's memory", f"{load.peak_bytes / 1e6:.0f}", "MB resident at most"
     yield "load generator, a frame", f"{load.generator_ms:.2f}", f"ms; {load.generator_cores:.2f} cores"
-    p50_ms, p99_ms, most_ms = _spread(load.lag_ms, "max").values()
-    yield "  its own lag", f"{p50_ms:.1f}", f"ms p50, {p99_ms:.1f} p99, {most_ms:.1f} most"
+    for name, lags_ms in (("its own lag", load.lag_ms), ("its loop's lag", load.loop_lag_ms)):
+        p50_ms, p99_ms, most_ms = _spread(lags_ms, "max").values()
+        where = "before sending" if lags_ms is load.lag_ms else "at any time"
+        yield f"  {name}", f"{p50_ms:.1f}", f"ms p50, {p99_ms:.1f} p99, {most_ms:.1f} most, {where}"
     cost = _cost_to_json(capacity, price_per_hour)
     if cost is not None:
         yield "cost of a camera", f"{cost['camera_hour']:.4g}", "an hour"

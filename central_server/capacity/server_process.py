@@ -20,7 +20,7 @@ MAX_LOG_BYTES = 64 << 10
 
 
 class ServerProcess:
-    """`central-server serve` on a free port of loopback; ends with the `with` block.
+    """`central-server serve` on a free port of loopback; ends with the `with` block, or with its thread.
 
     Raises:
         ServerError: it does not start; with the line that it said itself.
@@ -30,7 +30,15 @@ class ServerProcess:
     def __init__(self, *options: str) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "central_server", "serve", "--listen", "127.0.0.1:0", *options],
+            [
+                sys.executable,
+                "-m",
+                "central_server.capacity.child",
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                *options,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,

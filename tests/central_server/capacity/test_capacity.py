@@ -109,7 +109,8 @@ def test_the_split_adds_up_and_has_every_stage(tmp_path: Path) -> None:
     assert 0 < server["cores"] <= found["cores"] + 0.5
     assert server["peak_rss_bytes"] > 30e6
     assert generator["processor_ms"] > 0
-    assert 0 <= generator["lag_ms"]["p50"] <= generator["lag_ms"]["p99"] <= generator["lag_ms"]["max"]
+    for lag in ("lag_ms", "loop_lag_ms"):
+        assert 0 <= generator[lag]["p50"] <= generator[lag]["p99"] <= generator[lag]["max"]
     latency = at_capacity["latency_ms"]
     assert 0 < latency["p50"] <= latency["p99"] <= latency["slowest"] <= 20_000
 
@@ -289,6 +290,68 @@ def test_an_interrupted_measure_leaves_no_child(
     assert program.lines == []
     assert not any("Traceback" in line for line in program.errors)
     wait_until(lambda: all(map(has_ended, started)), "the end of server and generator")
+
+
+def test_a_measure_that_is_killed_leaves_no_child(start_program: StartProgram) -> None:
+    """It can end nobody itself: server and generator notice."""
+    program = start_program("central-server", "capacity", *SMALL, "--duration-s=30", "--budget-s=100")
+    wait_until(lambda: len(family(program)) == 2, "server and generator")
+    started = family(program)
+    program.kill()
+
+    wait_until(lambda: all(map(has_ended, started)), "the end of server and generator")
+
+
+def test_a_measure_under_nohup_outlives_its_terminal() -> None:
+    """An ignored SIGHUP stays ignored."""
+    command = (script("central-server"), "capacity", *SMALL, *ONE_RUN, "--json=-")
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP && exec "$@"', "sh", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("one frame costs ")
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+
+    assert process.returncode == 0
+    assert json.loads(out)["cameras"] == 1
+
+
+def test_a_measure_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """Neither emptied nor a new one beside it."""
+    env = plugins.install(tmp_path, ONLY_HERE, shy="elsewhere:create")
+    files = tmp_path / "files"
+    files.mkdir()
+    old, link = files / "old.json", files / "link.json"
+    old.write_text("{}")
+    link.symlink_to(old)
+    for file in (old, link, files / "new.json"):
+        assert capacity(*SMALL, "--detector=shy", "--json", file, env={**os.environ, **env}).returncode == 1
+
+    assert {path.name for path in files.iterdir()} == {"old.json", "link.json"}
+    assert old.read_text() == "{}"
+
+
+def test_a_file_is_replaced_and_a_device_written(tmp_path: Path) -> None:
+    """Through a symbolic link too; a full device is one line, after the report."""
+    old, link = tmp_path / "old.json", tmp_path / "link.json"
+    old.write_text("x" * 100_000)
+    link.symlink_to(old)
+    replaced = capacity(*SMALL, *ONE_RUN, "--json", link)
+    full = capacity(*SMALL, *ONE_RUN, "--json=/dev/full")
+
+    assert replaced.returncode == 0
+    assert json.loads(old.read_text())["cameras"] == 1
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"old.json", "link.json"}
+    assert full.returncode == 1
+    assert full.stdout.startswith("simulated:50, 1 worker")
+    assert full.stderr.splitlines()[-1] == (
+        "central-server: --json /dev/full: cannot be written: No space left on device"
+    )
+    assert Path("/dev/full").is_char_device()
 
 
 def test_help_names_every_option() -> None:

@@ -1,6 +1,5 @@
 """The load generator against real servers: what it counts is what the server says it did."""
 
-import asyncio
 import contextlib
 import re
 import signal
@@ -19,10 +18,10 @@ import psutil
 import pytest
 from camera_ai.detection_pb2 import OUTCOME_DETECTED, DetectRequest, DetectResponse
 
-from central_server.capacity.load import LoadError, LoadResult, LoadSpec, run_load, run_load_async
+from central_server.capacity.load import LoadError, LoadResult, LoadSpec, run_load
 from tests import pictures
 from tests.conftest import ServerProgram, StartServer
-from tests.polling import until
+from tests.polling import wait_until
 
 METHOD = "/camera_ai.ObjectDetection/DetectStream"
 CALM: dict[str, Any] = {"max_age_ms": 60_000, "payload_bytes": 1000}
@@ -86,7 +85,11 @@ def test_the_generator_tells_of_itself(start_server: StartServer) -> None:
     assert 0 < result.processor_s < 10
     assert 0.9 < result.length_s < 10
     assert before_s < result.start_s < time.monotonic()
+    # A tick each 10 ms of it, whatever else there was to do.
+    assert 80 <= len(result.loop_lag_ms) <= result.length_s * 100 + 1
+    assert (result.loop_lag_ms >= 0).all()
     told = result.summary()
+    assert told["generator"]["loop_lag_ms"]["max"] == pytest.approx(result.loop_lag_ms.max())
     assert told["generator"]["lag_ms"]["max"] == pytest.approx(result.lag_ms.max())
     assert told["outcomes"] == {"detected": 100}
 
@@ -217,6 +220,36 @@ def test_a_server_killed_in_the_middle_is_reported(start_server: StartServer) ->
     assert result.length_s < 50
 
 
+def test_a_call_that_fails_after_its_last_answer_does_not_hold() -> None:
+    """All frames were detected, and yet the server broke the call: that is no capacity."""
+
+    def answer(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        for request in requests:
+            frame_id = DetectRequest.FromString(request).frame_id
+            yield DetectResponse(frame_id=frame_id, outcome=OUTCOME_DETECTED).SerializeToString()
+        context.abort(grpc.StatusCode.INTERNAL, "broken")
+
+    with Published(answer) as server:
+        result = run_load(LoadSpec(server.address, cameras=1, fps=10, duration_s=0.5, **CALM))
+
+    assert result.detected == result.due == 5
+    assert result.errors == {0: "INTERNAL: broken"}
+    assert not result.holds(60_000)
+    assert result.why_not(60_000) == "the call of camera 1 of 1 ended: INTERNAL: broken"
+
+
+def test_a_result_cut_short_is_an_error_with_its_length() -> None:
+    """However much of it has come."""
+    none, number = np.zeros(0), np.zeros(1000)
+    whole = LoadResult(
+        cameras=1, camera=number.astype(np.int32), due_s=number, lag_s=number, sent_s=number,
+        answered_s=number, outcome=number.astype(np.int8), loop_lag_s=none,
+    ).to_bytes()  # fmt: skip
+    for length in (0, 3, 100, len(whole) // 2, len(whole) - 1):
+        with pytest.raises(ValueError, match=rf"^found {length} bytes that are no result of a load$"):
+            LoadResult.from_bytes(whole[:length])
+
+
 def test_a_refused_call_says_why(start_server: StartServer) -> None:
     """One camera more than the server has places for."""
     server = start_server("--detector=simulated:0", "--max-streams=2")
@@ -272,23 +305,18 @@ def test_results_can_be_cut_to_a_steady_window(start_server: StartServer) -> Non
     assert middle.due_s.max() < 0.75
 
 
-@pytest.mark.parametrize(("channels", "expected"), [("shared", 1), ("per camera", 5)])
-async def test_connections_are_shared_or_one_a_camera(
-    channels: Any, expected: int, start_server: StartServer
-) -> None:
-    """Counted at the server; the run is the asynchronous one."""
+def test_each_camera_has_a_connection_of_its_own(start_server: StartServer) -> None:
+    """Counted at the server."""
     server = start_server("--detector=simulated:0")
     process = psutil.Process(server.process.pid)
 
     def connections() -> int:
         return sum(1 for found in process.net_connections("tcp") if found.status == psutil.CONN_ESTABLISHED)
 
-    spec = LoadSpec(server.address, cameras=5, fps=10, duration_s=2, channels=channels, **CALM)
-    run = asyncio.create_task(run_load_async(spec))
-    await until(lambda: connections() == expected, f"{expected} connections")
-    result = await run
-
-    assert result.detected == 100
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(run_load, LoadSpec(server.address, cameras=5, fps=10, duration_s=2, **CALM))
+        wait_until(lambda: connections() == 5, "5 connections")
+        assert run.result().detected == 100
 
 
 def test_a_server_of_the_published_messages_detects_by_its_objects() -> None:
@@ -354,7 +382,6 @@ def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ({"cameras": 1, "fps": float("nan")}, "fps: found nan"),
         ({"cameras": 1, "duration_s": 1e9}, "duration_s: found 1e"),
         ({"cameras": 2, "fps_of_camera": (1.0,)}, "fps_of_camera: found 1 rates, expected 2"),
-        ({"cameras": 1, "channels": "both"}, "channels: found 'both'"),
         ({"cameras": 10_000, "duration_s": 3600}, "frames: found"),
         ({"cameras": 1, "window": 0}, "window: found 0"),
     ],
@@ -369,19 +396,20 @@ def test_a_spec_and_a_result_survive_their_way_between_processes() -> None:
     """What is written is what is read."""
     spec = LoadSpec(
         "127.0.0.1:1", cameras=2, fps_of_camera=(1.0, 2.5), images=(Path("a b.jpg"),), max_age_ms=0,
-        channels="shared", window=3, give_up_ms=12.5,
+        window=3, give_up_ms=12.5,
     )  # fmt: skip
     result = LoadResult(
         cameras=2, camera=np.array([0, 1], np.int32), due_s=np.array([0.0, 0.5]),
         lag_s=np.zeros(2), sent_s=np.array([0.1, np.nan]), answered_s=np.array([0.2, np.nan]),
         outcome=np.array([1, -1], np.int8), errors={1: "UNAVAILABLE: gone"}, gave_up=True,
+        loop_lag_s=np.array([0.001, 0.002, 0.0]),
     )  # fmt: skip
     read = LoadResult.from_bytes(result.to_bytes())
 
     assert LoadSpec.from_json(spec.to_json()) == spec
     assert read.errors == {1: "UNAVAILABLE: gone"}
     assert read.gave_up
-    for name in ("camera", "due_s", "lag_s", "sent_s", "answered_s", "outcome"):
+    for name in ("camera", "due_s", "lag_s", "sent_s", "answered_s", "outcome", "loop_lag_s"):
         np.testing.assert_array_equal(getattr(read, name), getattr(result, name))
     with pytest.raises(ValueError, match="found 4 bytes"):
         LoadResult.from_bytes(b"junk")
