@@ -13,7 +13,9 @@ AsyncServer::AsyncServer(const Options& options)
     : options_(options),
       streams_(options.max_streams),
       agents_(options.max_streams + kSpareWatches),
-      health_watches_(kMaxHealthWatches) {}
+      health_watches_(kMaxHealthWatches),
+      meeting_(options.workers),
+      drain_alarms_(options.workers) {}
 
 AsyncServer::~AsyncServer() = default;
 
@@ -41,7 +43,9 @@ bool AsyncServer::drain() {
   agents_.tell_all();
   health_watches_.tell_all();
   streams_.start_draining();
-  drain_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), &reads_passed_);
+  for (grpc::Alarm& alarm : drain_alarms_) {
+    alarm.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), &reads_passed_);
+  }
   streams_.wait_empty(steady_clock::now() + kDrainGrace);
   server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   // From here on every call has been cancelled, and ends by itself unless a worker is still busy with it.
@@ -56,7 +60,9 @@ void AsyncServer::run(FrameWorker& worker) {
   for (bool ok = false; queue_->Next(&event, &ok);) static_cast<Event*>(event)->happened(ok, worker);
 }
 
-void AsyncServer::on_reads_passed(bool, FrameWorker&) { streams_.end_all(); }
+void AsyncServer::on_reads_passed(bool, FrameWorker&) {
+  if (meeting_.come()) streams_.end_all();
+}
 
 void AsyncServer::await_watches() {
   agents_kind_.await = [this](auto* context, auto* request, auto* writer, Event* event) {

@@ -14,6 +14,7 @@
 #include "event.h"
 #include "health.h"
 #include "live_calls.h"
+#include "meeting.h"
 #include "server.h"
 #include "streams.h"
 #include "watch_call.h"
@@ -62,9 +63,11 @@ class AsyncServer : public Server {
   WatchKind<grpc::health::v1::HealthCheckRequest, HealthCheckResponse> health_kind_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
-  // The queue is first-in first-out: when this event comes, so have all reads that were done before.
+  // The queue is first-in first-out, and a worker that takes this event has handled all that it took before:
+  // once each has taken one, every read that was done when the drain began has been handled.
   EventOf<AsyncServer> reads_passed_{this, &AsyncServer::on_reads_passed};
-  grpc::Alarm drain_alarm_;
+  Meeting meeting_;
+  std::vector<grpc::Alarm> drain_alarms_;
   std::vector<std::thread> threads_;
 };
 

@@ -4,6 +4,7 @@
 #include <grpcpp/support/method_handler.h>
 
 #include <stdexcept>
+#include <thread>
 
 #include "camera_ai/control.grpc.pb.h"
 #include "drain_wish.h"
@@ -22,6 +23,8 @@ using Bytes = grpc::ByteBuffer;
 
 // How often a call that only waits looks whether its client is still there.
 constexpr std::chrono::milliseconds kLookPeriod{100};
+// For a call that has just read a frame to take it in hand: until then it looks like one that waits for a frame.
+constexpr std::chrono::milliseconds kReadGrace{100};
 // Threads for new calls and for refusing those that are too many.
 constexpr int kSpareThreads = 16;
 
@@ -203,6 +206,7 @@ class SyncServer : public Server {
   bool drain() override {
     shared_.health.stop_serving();
     shared_.streams.start_draining();
+    std::this_thread::sleep_for(kReadGrace);
     if (!shared_.frames_in_hand.wait_none(steady_clock::now() + kDrainGrace)) return false;
     // Calls that wait for a frame end with their connections.
     server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);

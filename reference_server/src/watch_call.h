@@ -97,18 +97,23 @@ class WatchCall : public Watcher {
       return;
     }
     new WatchCall(kind_);
-    ++awaited_;  // The call's end.
-    if (!kind_.watchers->enter(this)) {
-      const std::lock_guard lock(mutex_);
+    begin();
+    release();
+  }
+
+  void begin() {
+    const bool entered = kind_.watchers->enter(this);
+    const std::lock_guard lock(mutex_);
+    if (!entered) {
       finish({grpc::StatusCode::RESOURCE_EXHAUSTED, kind_.too_many});
       return;
     }
-    const std::lock_guard lock(mutex_);
-    if (const auto message = kind_.first(request_)) {
+    const auto message = kind_.first(request_);
+    if (message) {
       ++awaited_;
       writer_.Write(*message, &written_);
     }
-    writing_ = awaited_ > 1;
+    writing_ = message.has_value();
     go_on();
   }
 
@@ -156,8 +161,9 @@ class WatchCall : public Watcher {
   EventOf<WatchCall> written_{this, &WatchCall::on_written};
   EventOf<WatchCall> finished_{this, &WatchCall::on_finished};
   EventOf<WatchCall> over_{this, &WatchCall::on_over};
-  // Events that are still to come.
-  std::atomic<int> awaited_{0};
+  // Events that are still to come or in hand. Two from the start: another worker may get the call's end before
+  // this one is through with its beginning.
+  std::atomic<int> awaited_{2};
 
   // Taken after Watchers' lock, never before it.
   std::mutex mutex_;

@@ -1,10 +1,13 @@
 #include <unistd.h>
+#include <atomic>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "check.h"
 #include "errors.h"
+#include "meeting.h"
 #include "model_files.h"
 #include "simulated.h"
 #include "streams.h"
@@ -92,6 +95,25 @@ TEST("a drain ends all calls and takes no more") {
   CHECK(!streams.wait_empty(std::chrono::steady_clock::now()));
   streams.leave(id);
   CHECK(streams.wait_empty(std::chrono::steady_clock::now()));
+}
+
+TEST("nobody leaves a meeting before all have come, and one is the last") {
+  constexpr int kExpected = 4;
+  for (int round = 0; round < 200; ++round) {
+    reference::Meeting meeting(kExpected);
+    std::atomic<int> come{0}, too_early{0}, last{0};
+    std::vector<std::thread> threads;
+    for (int number = 0; number < kExpected; ++number) {
+      threads.emplace_back([&] {
+        ++come;
+        if (meeting.come()) ++last;
+        if (come != kExpected) ++too_early;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK_EQUAL(too_early, 0);
+    CHECK_EQUAL(last, 1);
+  }
 }
 
 TEST("simulated work takes its processor time, and looks at the query only") {

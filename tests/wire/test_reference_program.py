@@ -23,6 +23,15 @@ MODES = ["async", "sync"]
 CALL_TIMEOUT_S = 60.0
 # The drain's own patience, and time for a loaded machine.
 END_TIMEOUT_S = 25.0
+# Calls that are begun and over at once, and how many of them at a time.
+HASTY_CALLS, AT_ONCE = 18_000, 60
+TRIES = 50
+# A call may also find all places taken by those before it.
+HASTY_ENDS = (
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+)
 
 Start = Callable[..., ReferenceProgram]
 
@@ -201,6 +210,45 @@ async def test_a_drain_is_told_to_those_who_watch(start: Start, connect: Connect
     assert (await states.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert await wishes.code() is grpc.StatusCode.OK
     assert await asyncio.to_thread(server.wait, END_TIMEOUT_S) == 0
+
+
+async def test_watching_that_is_over_at_once_keeps_no_place(start: Start, connect: Connect) -> None:
+    """Thousands of calls whose end overtakes their beginning: all places are free again, and it drains."""
+    server = start("--detector=simulated:1", "--workers=4", "--max-streams=1")
+    channel = connect(server)
+    await channel.channel_ready()
+    agent: Any = control_pb2_grpc.ControlStub(channel)  # type: ignore[no-untyped-call]
+    for first in range(0, HASTY_CALLS, AT_ONCE):
+        # A deadline within a millisecond: the server ends such a call by itself, often before it has begun.
+        hasty = [
+            agent.Watch(control_pb2.WatchRequest(), timeout=(number % 100) * 1e-5)
+            for number in range(first, first + AT_ONCE)
+        ]
+        for call in hasty:
+            assert await call.code() in HASTY_ENDS
+
+    # As many as there are places, one a stream and 16 more; the last of those before may still be ending.
+    health = health_pb2_grpc.HealthStub(channel)
+    wishes: list[Any] = []
+    for _ in range(TRIES):
+        wishes = [call for call in wishes if not call.done()]
+        if len(wishes) == 17:
+            break
+        wishes += [
+            agent.Watch(control_pb2.WatchRequest(), timeout=CALL_TIMEOUT_S) for _ in range(17 - len(wishes))
+        ]
+        # Begun after those calls, so they have arrived too.
+        await health.Check(health_pb2.HealthCheckRequest(), timeout=CALL_TIMEOUT_S)
+        await asyncio.sleep(0.1)
+    assert [call.done() for call in wishes] == [False] * 17
+
+    server.signal(signal.SIGTERM)
+
+    for call in wishes:
+        assert (await call.read()).drain.reason
+        assert await call.code() is grpc.StatusCode.OK
+    assert await asyncio.to_thread(server.wait, END_TIMEOUT_S) == 0
+    assert server.errors == []
 
 
 async def test_the_end_is_bounded(start: Start, connect: Connect) -> None:
