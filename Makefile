@@ -34,7 +34,7 @@ tsan asan ubsan: $(VENV)/.test-ready
 
 reference: $(REFERENCE)/.tested
 
-bench: $(VENV)/.test-ready
+bench: $(VENV)/.test-ready $(REFERENCE)/.tested
 	$(BIN)/python -m bench $(ARGS)
 
 clean:

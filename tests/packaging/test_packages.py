@@ -19,11 +19,13 @@ NEEDED = {
     *(f"camera_ai/{name}{end}" for name in PROTOS for end in STUB_ENDS),
     *(f"cython_ext/{kernel}{end}" for kernel in KERNELS for end in (".pyi", ".pxd")),
     "cython_ext/reference.py",
+    "cython_ext/resize_rows.h",
     "cython_ext/worker_pool.hpp",
     "central_server/models/ssdlite_mobilenet_v2_coco.onnx",
     "central_server/models/ssdlite_mobilenet_v2_coco.anchors.npy",
     "central_server/models/ssdlite_mobilenet_v2_coco.labels.txt",
     "central_server/models/LICENSE",
+    *(f"central_server/media/walkers-{frame}.jpg" for frame in ("050", "150", "250", "350")),
     "edge_agent/media/walkers.mp4",
 }  # fmt: skip
 PROGRAMS = ("edge_agent", "central_server", "cython_ext")
@@ -51,14 +53,16 @@ def test_the_sdist_has_sources_and_nothing_made_of_them(built: Path) -> None:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
 
     assert {"setup.py", "proto/camera_ai/detection.proto", "cython_ext/nms.pyx", "NOTICE"} <= set(names)
-    assert "cython_ext/worker_pool.hpp" in names
+    assert {"cython_ext/worker_pool.hpp", "cython_ext/resize_rows.h"} <= set(names)
+    assert {"reference_server/CMakeLists.txt", "reference_server/src/main.cpp"} <= set(names)
+    assert [name for name in names if name.startswith("reference_server/build")] == []
     assert [name for name in names if name.endswith((".so", ".c", "_pb2.py", "_pb2.pyi", ".pyc"))] == []
     assert [name for name in names if name.startswith("cython_ext/") and name.endswith(".cpp")] == []
 
 
 @pytest.mark.timeout(300)
 def test_the_wheel_carries_all_that_is_needed(built: Path) -> None:
-    """Stubs, extensions, type stubs, the model with anchors, labels and licence, the demo's clip."""
+    """Stubs, extensions, type stubs, the model with anchors, labels and licence, pictures and clip."""
     with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
         names = set(archive.namelist())
     extensions = {name.split("/")[1].split(".")[0] for name in names if name.endswith(".so")}
