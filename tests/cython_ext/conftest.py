@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from numpy.typing import NDArray
 
 from cython_ext.worker_pool import WorkerPool
@@ -15,10 +14,6 @@ from tests.cython_ext.pool_threads import WAIT_S, Start, Work
 
 ATTEMPTS = 10
 TICK_S = 0.0002
-
-# How long an example takes says nothing about whether it is right.
-settings.register_profile("kernels", deadline=None)
-settings.load_profile("kernels")
 
 MakeImage = Callable[[int, int], NDArray[np.uint8]]
 Stall = Callable[[Callable[[], object]], float]

@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from edge_agent.cli import main
-
-# An example may be slow on a busy machine; that is no fault of what it tests.
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy machine")
 
 
 @dataclass(frozen=True, slots=True)
