@@ -150,9 +150,9 @@ class LoadResult:
         if self.outcome[first] != Outcome.DETECTED:
             return f"{frame} {_words(int(self.outcome[first]))}"
         return (
-            f"{frame} answered after {late_ms[first]:.0f} ms, "
-            f"{self.lag_s[first] * 1e3:.0f} of them the generator's own lag before it was sent; "
-            f"the generator's loop was up to {self.loop_lag_ms.max(initial=0.0):.0f} ms late"
+            f"{frame} answered after {late_ms[first]:.0f} ms; "
+            f"the generator: {self.lag_s[first] * 1e3:.0f} ms late to send it, "
+            f"its loop up to {self.loop_lag_ms.max(initial=0.0):.0f} ms late"
         )
 
     def between(self, from_s: float, until_s: float) -> "LoadResult":

@@ -292,9 +292,16 @@ def test_an_interrupted_measure_leaves_no_child(
     wait_until(lambda: all(map(has_ended, started)), "the end of server and generator")
 
 
-def test_a_measure_that_is_killed_leaves_no_child(start_program: StartProgram) -> None:
+def test_a_measure_that_is_killed_leaves_no_child(tmp_path: Path, start_program: StartProgram) -> None:
     """It can end nobody itself: server and generator notice."""
-    program = start_program("central-server", "capacity", *SMALL, "--duration-s=30", "--budget-s=100")
+    program = start_program(
+        "central-server",
+        "capacity",
+        *SMALL,
+        "--duration-s=30",
+        "--budget-s=100",
+        env={"TMPDIR": str(tmp_path)},
+    )
     wait_until(lambda: len(family(program)) == 2, "server and generator")
     started = family(program)
     program.kill()
