@@ -1,10 +1,15 @@
 """`python -m bench NAME`: run one measure, print its table, and keep it as JSON if asked to."""
 
 import json
+import os
 import platform
+import signal
 import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -44,38 +49,66 @@ Json = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="A short form, under two minutes.")]
 
 
-def _show(json_file: Path | None, *reports: Report) -> None:
-    for report in reports:
-        report.print()
+def _show(json_file: Path | None, reports: Iterable[Report]) -> None:
+    """Print and keep each report as soon as it is there: what breaks the measure off loses no more."""
+    # The load before the measure: afterwards it is the measure's own.
     machine = {"machine": platform.machine(), "python": platform.python_version(), **cores_and_load()}
     typer.echo(f"machine: {machine}")
-    if json_file is not None:
-        figures = {"machine": machine, "reports": [report.to_json() for report in reports]}
-        json_file.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n")
+    begun_s, kept = time.monotonic(), []
+    for report in reports:
+        report.print()
+        sys.stdout.flush()
+        kept.append(report.to_json())
+        if json_file is not None:
+            figures = {"machine": machine, "took_s": time.monotonic() - begun_s, "reports": kept}
+            _write(json_file, json.dumps(figures, indent=2, allow_nan=False) + "\n")
+    typer.echo(f"took {(time.monotonic() - begun_s) / 60:.1f} minutes")
+
+
+def _one(measure: Callable[..., Report], **options: Any) -> Iterator[Report]:
+    yield measure(**options)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file as a whole, or leave what is there."""
+    if file.exists() and not file.is_file():
+        file.write_text(text)
+        return
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """Unwind, so that everything that was started is ended."""
+    sys.exit(128 + number)
 
 
 @app.command("kernels")
 def kernels_command(json_file: Json = None, quick: Quick = False) -> None:
     """Each kernel against NumPy or OpenCV, after checking that the answers are equal."""
-    _show(json_file, kernels.measure(quick=quick))
+    _show(json_file, _one(kernels.measure, quick=quick))
 
 
 @app.command("footprint")
 def footprint_command(json_file: Json = None, quick: Quick = False) -> None:
     """Processor time of the commands, memory of the agent and the server at work."""
-    _show(json_file, footprint.measure(quick=quick))
+    _show(json_file, _one(footprint.measure, quick=quick))
 
 
 @app.command("street")
 def street_command(json_file: Json = None, quick: Quick = False) -> None:
     """Run the main job: an RTSP camera at 10 fps through agent and server; frames answered, latency."""
-    _show(json_file, street.measure(quick=quick))
+    _show(json_file, _one(street.measure, quick=quick))
 
 
 @app.command("restarts")
 def restarts_command(json_file: Json = None, quick: Quick = False) -> None:
     """How soon a camera's frames are answered again after camera or server come back."""
-    _show(json_file, restarts.measure(quick=quick))
+    _show(json_file, _one(restarts.measure, quick=quick))
 
 
 @app.command("servers")
@@ -91,13 +124,13 @@ def servers_command(
     ] = None,
 ) -> None:
     """Six kinds of server, Python and C++ and ours: latency as published, capacity, cost of a frame."""
-    _show(json_file, *servers.measure(quick=quick, only=only, chart_file=chart))
+    _show(json_file, servers.measure(quick=quick, only=only, chart_file=chart))
 
 
 @app.command("detector")
 def detector_command(json_file: Json = None, quick: Quick = False) -> None:
     """With the model: the server's processor time a frame against the bare calls; two workers against one."""
-    _show(json_file, detector.measure(quick=quick))
+    _show(json_file, _one(detector.measure, quick=quick))
 
 
 @app.command("overload")
@@ -122,7 +155,7 @@ def peers_command(
     ),
 ) -> None:
     """Put one client that freezes, never reads, or leaves beside others: how far their p99 moves."""
-    _show(json_file, peers.measure(quick=quick, cameras=cameras))
+    _show(json_file, _one(peers.measure, quick=quick, cameras=cameras))
 
 
 @app.command("streams")
@@ -131,7 +164,13 @@ def streams_command(json_file: Json = None, quick: Quick = False) -> None:
     _show(json_file, streams.measure(quick=quick))
 
 
+for ending in (signal.SIGTERM, signal.SIGHUP):
+    # Whoever has it ignored, as nohup does, wants it so.
+    if signal.getsignal(ending) is not signal.SIG_IGN:
+        signal.signal(ending, _end)
+# It changes gRPC in whoever inherits it: all programs are measured as they come.
+os.environ.pop("GRPC_EXPERIMENTS", None)
 try:
     app()
-except (LoadError, RuntimeError, ValueError) as error:
+except (LoadError, RuntimeError, ValueError, OSError, ImportError) as error:
     sys.exit(f"bench: {error}")

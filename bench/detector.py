@@ -13,13 +13,17 @@ import simplejpeg
 
 from bench import footage, programs
 from bench.answers import check_detects
+from bench.load import offer
 from bench.model import Model, prepared
 from bench.programs import Started
 from bench.progress import Steps
 from bench.report import Report, ratio, spread
-from central_server.capacity.load import LoadResult, LoadSpec, run_load
+from central_server.capacity.load import LoadResult
+from edge_agent.config import CameraConfig
 
 FULL_HD_WH = (1920, 1080)
+# What the edge agent sends by default.
+QUALITY = CameraConfig(name="", url="").jpeg_quality
 # Every tenth of the clip's frames.
 STEP = 10
 # A closed loop that keeps all workers busy: more streams than workers, each with one frame unanswered
@@ -51,8 +55,8 @@ def measure(*, quick: bool) -> Report:
     figures: Figures = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch, Steps() as steps:
         steps.begin("pictures")
-        small = footage.write_jpegs(Path(scratch), STEP, quality=90)
-        large = footage.write_jpegs(Path(scratch), STEP, quality=80, frame_wh=FULL_HD_WH)
+        small = footage.write_jpegs(Path(scratch), STEP, quality=QUALITY)
+        large = footage.write_jpegs(Path(scratch), STEP, quality=QUALITY, frame_wh=FULL_HD_WH)
         bare = _bare(large)
         options = ("--detector", "coco-ssd", "--workers")
         with programs.server(*options, "1") as one, programs.server(*options, "2") as two:
@@ -89,8 +93,9 @@ def _processor_ms(call: Callable[[], object], times: int) -> float:
 
 def _offer(figures: Figures, name: str, server: Started, files: Sequence[Path], frames: int) -> None:
     """Have a server answer so many frames as fast as it can; note its processor time and its pace."""
-    spec = LoadSpec(
-        server.said,
+    before_s = server.processor_s()
+    result = offer(
+        server,
         STREAMS,
         fps=FPS,
         duration_s=frames / STREAMS / FPS,
@@ -99,8 +104,6 @@ def _offer(figures: Figures, name: str, server: Started, files: Sequence[Path], 
         window=WINDOW,
         grace_s=120,
     )
-    before_s = server.processor_s()
-    result = run_load(spec)
     used_s = server.processor_s() - before_s
     if result.detected != result.due:
         raise RuntimeError(f"{name}: found {dict(result.counts())}, expected all {result.due} detected")
@@ -121,6 +124,7 @@ def _report(figures: Figures, rounds: int, frames: int) -> Report:
             f"{STREAMS} streams with one frame in flight each, all answered `detected`",
             "bare: one thread; session.run with its input prepared, and simplejpeg's full decode with the "
             "accurate DCT; processor time of that thread, and of the whole server process",
+            f"both sizes: JPEGs of the walkers, quality {QUALITY} (the edge agent's default), 4:2:0",
             "what the server has besides: wire, resize, boxes, and the decode of the smaller frames",
         ],
     )

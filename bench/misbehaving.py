@@ -1,6 +1,7 @@
 """Clients that do not behave, each a program: `python -m bench.misbehaving KIND HOST:PORT`.
 
-It says `ready`, and begins when a line comes on standard input.
+It says `ready`, begins when a line comes on standard input, and from then on prints how many frames it
+has sent or how many times it has left.
 """
 
 import asyncio
@@ -11,13 +12,15 @@ from typing import Any
 import grpc
 from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 
-METHOD = "/camera_ai.ObjectDetection/DetectStream"
+from central_server.capacity.generator import METHOD, OWN_CONNECTION
+
 PAYLOAD = bytes(60_000)
 FPS = 10.0
 # Frames of each call that is left without waiting for answers.
 FRAMES_LEFT = 10
-LEAVE_EVERY_S = 0.2
-OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
+PAUSE_S = 0.2
+# How often it is told what was done: whoever reads it comes after the end.
+TELL_EVERY_S = 0.2
 
 
 def connect(address: str) -> grpc.aio.Channel:
@@ -35,13 +38,29 @@ def open_call(channel: grpc.aio.Channel) -> Any:
     return method()
 
 
+class Tally:
+    """Counts what a client does."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def tell(self) -> None:
+        """Print the count as it rises, for ever: also while the client is stuck, and few lines."""
+        told = 0
+        while True:
+            if self.count > told:
+                told = self.count
+                print(told, flush=True)
+            await asyncio.sleep(TELL_EVERY_S)
+
+
 async def begin() -> None:
     """Wait until the measure says so."""
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
 
 
-async def freezing(address: str) -> None:
+async def freezing(address: str, tally: Tally) -> None:
     """Behave well, until somebody stops the process."""
     async with connect(address) as channel:
         call = open_call(channel)
@@ -50,10 +69,11 @@ async def freezing(address: str) -> None:
         for frame_id in itertools.count(1):
             await call.write(DetectRequest(frame_id=frame_id, image_data=PAYLOAD))
             await call.read()
+            tally.count += 1
             await asyncio.sleep(1 / FPS)
 
 
-async def deaf(address: str) -> None:
+async def deaf(address: str, tally: Tally) -> None:
     """Send as fast as the server takes it, and never read an answer."""
     async with connect(address) as channel:
         call = open_call(channel)
@@ -61,9 +81,10 @@ async def deaf(address: str) -> None:
         await begin()
         for frame_id in itertools.count(1):
             await call.write(DetectRequest(frame_id=frame_id, image_data=PAYLOAD))
+            tally.count += 1
 
 
-async def leaving(address: str) -> None:
+async def leaving(address: str, tally: Tally) -> None:
     """Connect, send some frames, and go without waiting for the answers, again and again."""
     await begin()
     while True:
@@ -71,10 +92,22 @@ async def leaving(address: str) -> None:
             call = open_call(channel)
             for frame_id in range(FRAMES_LEFT):
                 await call.write(DetectRequest(frame_id=frame_id, image_data=PAYLOAD))
-        await asyncio.sleep(LEAVE_EVERY_S)
+        tally.count += 1
+        await asyncio.sleep(PAUSE_S)
 
 
 KINDS = {"freezing": freezing, "deaf": deaf, "leaving": leaving}
 
+
+async def main(kind: str, address: str) -> None:
+    """Misbehave until killed."""
+    tally = Tally()
+    telling = asyncio.create_task(tally.tell())
+    try:
+        await KINDS[kind](address, tally)
+    finally:
+        telling.cancel()
+
+
 if __name__ == "__main__":
-    asyncio.run(KINDS[sys.argv[1]](sys.argv[2]))
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -1,18 +1,20 @@
 """Twice the cameras that fit, and one quiet stream beside ten greedy ones."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from bench import programs
 from bench.answers import check_published
+from bench.load import offer
 from bench.progress import Steps
 from bench.report import Report, Target, ratio
 from bench.servers.capacity import LIMIT, WORK
 from bench.servers.run import BOUND_MS, FPS, PAYLOAD_BYTES
 from bench.servers.search import Search
-from central_server.capacity.load import LoadResult, LoadSpec, run_load
+from central_server.capacity.load import LoadResult
 
 ROUNDS = 3
 MOST_UNFAIR = 1.2
@@ -24,7 +26,7 @@ QUIET = GREEDY_STREAMS
 LIKELY = (0.75, 0.9)
 
 
-def measure(*, quick: bool, capacity: int | None = None, max_age_ms: int = int(BOUND_MS)) -> Report:
+def measure(*, quick: bool, capacity: int | None = None, max_age_ms: int = int(BOUND_MS)) -> Iterator[Report]:
     """Find the capacity unless it is given, then offer it and twice as much in turn."""
     rounds, duration_s = (1, 5.0) if quick else (ROUNDS, 20.0)
     report = Report(
@@ -47,9 +49,8 @@ def measure(*, quick: bool, capacity: int | None = None, max_age_ms: int = int(B
                 report.add(name, cameras, *_cells(result, duration_s))
                 report.runs.append({"load": name, **result.summary()})
         _judge_overload(report, results["all that fit"], results["twice that"], duration_s)
-        steps.begin("one quiet stream beside ten greedy ones")
-        _measure_quiet(report, 15.0 if quick else 60.0)
-    return report
+    yield report
+    yield _measure_quiet(rounds, 15.0 if quick else 25.0)
 
 
 def _find_capacity(steps: Steps, *, quick: bool) -> int:
@@ -70,7 +71,7 @@ def _offer(**load: Any) -> LoadResult:
     """Offer a load to a fresh server."""
     with programs.server("--detector", WORK.detector) as server:
         check_published(server.said, PAYLOAD_BYTES)
-        return run_load(LoadSpec(server.said, payload_bytes=PAYLOAD_BYTES, **load))
+        return offer(server, payload_bytes=PAYLOAD_BYTES, **load)
 
 
 def _cells(result: LoadResult, duration_s: float) -> tuple[float | str, ...]:
@@ -123,33 +124,36 @@ def _median(what: str, values: list[float], most: float) -> Target:
     return Target(what, float(np.median(values)), "<=", most, (min(values), max(values)))
 
 
-def _measure_quiet(report: Report, duration_s: float) -> None:
+def _measure_quiet(rounds: int, duration_s: float) -> Report:
     """Offer twice what the cores can do by ten streams, and a frame in five seconds by an eleventh."""
     greedy_fps = 2 * LIMIT * FPS / GREEDY_STREAMS
-    result = _offer(
-        cameras=GREEDY_STREAMS + 1,
-        fps_of_camera=(*[greedy_fps] * GREEDY_STREAMS, QUIET_FPS),
-        duration_s=duration_s,
-        max_age_ms=int(BOUND_MS),
+    report = Report(
+        f"a stream with a frame in {1 / QUIET_FPS:g} s beside {GREEDY_STREAMS} of {greedy_fps:g} fps, "
+        f"{duration_s:g} s, maximum age {BOUND_MS:g} ms",
+        ("run", "quiet: slowest ms", "quiet: outcomes", "greedy: outcomes"),
     )
-    mine = result.camera == QUIET
-    waits_ms = (result.answered_s[mine] - result.due_s[mine]) * 1e3
-    counts = result.counts(QUIET)
-    report.runs.append({"load": "one quiet stream", **result.summary(), "quiet": dict(counts)})
-    report.notes.append(
-        f"beside {GREEDY_STREAMS} streams of {greedy_fps:g} fps, a stream with a frame in "
-        f"{1 / QUIET_FPS:g} s: {_in_words(counts)}; the greedy ones: {_in_words(result.counts() - counts)}"
-    )
-    share = counts["detected"] / max(1, sum(counts.values()))
+    slowest_ms, shares = [], []
+    with Steps() as steps:
+        for number in range(1, rounds + 1):
+            steps.begin(f"round {number} of {rounds}: one quiet stream beside ten greedy ones")
+            result = _offer(
+                cameras=GREEDY_STREAMS + 1,
+                fps_of_camera=(*[greedy_fps] * GREEDY_STREAMS, QUIET_FPS),
+                duration_s=duration_s,
+                max_age_ms=int(BOUND_MS),
+            )
+            mine = result.camera == QUIET
+            waits_ms = (result.answered_s[mine] - result.due_s[mine]) * 1e3
+            counts = result.counts(QUIET)
+            slowest_ms.append(float(np.nan_to_num(waits_ms, nan=np.inf).max()))
+            shares.append(counts["detected"] / counts.total())
+            report.add(number, slowest_ms[-1], _in_words(counts), _in_words(result.counts() - counts))
+            report.runs.append({"load": "one quiet stream", **result.summary(), "quiet": dict(counts)})
     report.targets += [
-        Target("quiet stream: share of its frames detected", share, ">=", 1.0),
-        Target(
-            "quiet stream: slowest answer, ms",
-            float(np.nan_to_num(waits_ms, nan=np.inf).max()),
-            "<=",
-            BOUND_MS,
-        ),
+        Target("quiet stream: share of its frames detected, least of the runs", min(shares), ">=", 1.0),
+        _median("quiet stream: slowest answer, ms", slowest_ms, BOUND_MS),
     ]
+    return report
 
 
 def _in_words(counts: Counter[str]) -> str:

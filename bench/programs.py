@@ -23,6 +23,10 @@ GSTREAMER_CAMERA = ROOT / "tests" / "gstreamer" / "gst_rtsp_server.py"
 REFERENCE = ROOT / "reference_server" / "build" / "reference-server"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
+# Of what a program has said before it ended.
+MOST_SAID = 500
+# What is started ends with the measure, even if that is killed (of util-linux; it becomes the program).
+TIED = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class Started:
@@ -34,34 +38,51 @@ class Started:
     """
 
     def __init__(self, pattern: str, *command: str | Path) -> None:
-        with tempfile.TemporaryFile("w+") as errors:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                bufsize=1,
-                cwd=ROOT,
-            )
-            output = self.process.stdout
-            if output is None:
-                raise RuntimeError("no pipe to read from")
-            patience = threading.Timer(START_TIMEOUT_S, self.process.kill)
-            patience.start()
-            try:
-                for line in output:
-                    if match := re.search(pattern, line):
-                        self.said = match[1]
-                        return
-            finally:
-                patience.cancel()
+        self._command = " ".join(map(str, command))
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the program
+        self.process = subprocess.Popen(
+            (*TIED, *command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+            cwd=ROOT,
+        )
+        try:
+            self.said = self._wait_for(pattern)
+        except BaseException:
             self.kill()
-            errors.seek(0)
-            said = " ".join(errors.read()[-500:].split())
-            raise RuntimeError(
-                f"{' '.join(map(str, command))}: no line {pattern!r}; it said: {said or 'nothing'}"
-            )
+            raise
+
+    def _wait_for(self, pattern: str) -> str:
+        patience = threading.Timer(START_TIMEOUT_S, self.process.kill)
+        patience.start()
+        try:
+            for line in self.process.stdout or ():
+                if match := re.search(pattern, line):
+                    return match[1]
+        finally:
+            patience.cancel()
+        self.process.wait(STOP_TIMEOUT_S)
+        raise RuntimeError(f"{self._command}: no line {pattern!r}; it said: {self._complaint()}")
+
+    def check(self, patience_s: float = 0) -> None:
+        """See that it still runs, and goes on doing so for a while.
+
+        Raises:
+            RuntimeError: it has ended; with the last that it said.
+
+        """
+        if patience_s:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience_s)
+        if (code := self.process.poll()) is not None:
+            raise RuntimeError(f"{self._command}: ended with code {code}; it said: {self._complaint()}")
+
+    def _complaint(self) -> str:
+        self._errors.seek(0)
+        return " ".join(self._errors.read()[-MOST_SAID:].split()) or "nothing"
 
     def __enter__(self) -> "Started":
         return self
@@ -91,21 +112,33 @@ class Started:
             self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._close()
+        finally:
+            self._close()
 
     def kill(self) -> None:
         """End it at once, as a power cut would, with the processes that it started."""
+        self._end_at_once()
+        self._close()
+
+    def last_lines(self) -> list[str]:
+        """End it at once, and give the lines that it has printed since its start and nobody has read."""
+        self._end_at_once()
+        return self.process.stdout.readlines() if self.process.stdout is not None else []
+
+    def _end_at_once(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self.process.pid).children(recursive=True):
                 process.kill()
         self.process.kill()
         self.process.wait()
-        self._close()
 
     def _close(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                pipe.close()
+                # What was not written yet has no reader any more.
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self._errors.close()
 
 
 def server(*options: str, listen: str = "127.0.0.1:0") -> Started:
@@ -144,7 +177,7 @@ def edge_agent(config: Path, *arguments: str) -> None:
 def running_agent(config: Path, results: Path) -> Iterator[Usage]:
     """Run the agent with its results in a file."""
     process = subprocess.Popen(
-        [BIN / "edge-agent", "--config", config, "--log-level", "warning", "run", "--results", results]
+        [*TIED, BIN / "edge-agent", "--config", config, "--log-level", "warning", "run", "--results", results]
     )
     try:
         yield Usage(process.pid)

@@ -9,6 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from central_server.cores import usable_cores
+
 # How wide a table may be that does not go to a terminal.
 FILE_COLUMNS = 120
 
@@ -107,12 +109,6 @@ def in_words(cell: Figure) -> str:
     return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:,.3g}"
 
 
-def percentile(values: list[float], fraction: float) -> float:
-    """Give the smallest value that at least this fraction of the values does not exceed."""
-    ascending = sorted(values)
-    return ascending[max(0, -int(-fraction * len(ascending) // 1) - 1)]
-
-
 def spread(values: Sequence[float]) -> str:
     """Write the least and the most of some figures."""
     return f"{in_words(float(np.min(values)))} to {in_words(float(np.max(values)))}"
@@ -127,4 +123,4 @@ def ratio(what: str, ours: Sequence[float], theirs: Sequence[float], side: Side,
 
 def cores_and_load() -> dict[str, Figure]:
     """Say what the machine had to give: usable cores, and the load of the last minute."""
-    return {"cores": len(os.sched_getaffinity(0)), "load_1min": round(os.getloadavg()[0], 2)}
+    return {"cores": usable_cores(), "load_1min": round(os.getloadavg()[0], 2)}

@@ -58,7 +58,19 @@ def run(told: ControlOptions, count: int) -> int:
 
 def _start(told: ControlOptions, address: str) -> subprocess.Popen[str]:
     work = ("--work-ms", str(told.work_ms), "--spin", told.spin)
-    command = (sys.executable, "-m", "bench.controls.asyncio_server", "--listen", address, *work)
+    # They end with this process, even if it is killed.
+    command = (
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "--",
+        sys.executable,
+        "-m",
+        "bench.controls.asyncio_server",
+        "--listen",
+        address,
+        *work,
+    )
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

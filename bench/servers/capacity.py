@@ -1,15 +1,17 @@
 """How many cameras each server holds, and how slow its slowest answer is on the way there."""
 
+import math
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+import grpc
 import numpy as np
 
 from bench.progress import Steps
-from bench.report import Report, ratio, spread
-from bench.servers.run import BOUND_MS, FPS, PAYLOAD_BYTES, Run, run
+from bench.report import Figure, Report, Target, ratio, spread
+from bench.servers.run import BOUND_MS, FPS, PAYLOAD_BYTES, START_S, Run, errors_in_words, run
 from bench.servers.search import NEEDED, RUNS, Search, bracket
 from bench.servers.variants import (
     ASYNC_CPP,
@@ -17,6 +19,7 @@ from bench.servers.variants import (
     ASYNCIO_PYTHON,
     CENTRAL,
     CORES,
+    SYNC_PYTHON,
     Variant,
     Work,
 )
@@ -24,20 +27,19 @@ from bench.servers.variants import (
 WORK = Work(5)
 # What the cores could work on if nothing else had to be done.
 LIMIT = int(CORES * 1e3 / (WORK.work_ms * FPS))
-GRID = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+# These runs go on to their end whatever happens, so that the curve knows their slowest answer.
+GRID = (0.2, 0.4, 0.8, 0.9, 1.0)
 QUICK_GRID = (0.2, 0.4, 0.6, 0.8, 0.9)
-# Beyond so many failures one after the other nothing more is learnt.
-ENOUGH_FAILURES = 2
-# Single runs halve the gap between a level that held and one that did not down to this.
-NARROW = 2
 ROUNDS = 3
+# A search has about so many runs, half of which end at their first late frame, after this part on average.
+LIKELY_RUNS, LIKELY_RUNS_ONCE, LIKELY_PART = 5.7, 4.0, 0.4
 DURATION_S, QUICK_DURATION_S = 10.0, 2.0
 # Answers of a run that does not hold are waited for so long after its last frame.
 GRACE_S = 3.0
-# Those whose ratios are wanted; the others are searched once.
-SEARCHED_EVERY_ROUND = (CENTRAL.name, ASYNC_CPP.name, ASYNCIO_PYTHON.name)
+# Those whose ratios are wanted; the others are searched once, and one run judges each of their levels.
+SEARCHED_EVERY_ROUND = (CENTRAL.name, ASYNC_CPP.name, ASYNC_CPP_DOUBLE.name, ASYNCIO_PYTHON.name)
 DROPS = "slowest of the detected: ours answers at once what it cannot serve in time, the others queue it"
-TARGETS = ((ASYNC_CPP, 0.95), (ASYNCIO_PYTHON, 1.9))
+LEAST_OF_CPP, LEAST_OF_PYTHON = 0.95, 1.9
 
 
 @dataclass
@@ -49,33 +51,47 @@ class Capacities:
     by_round: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def slowest_ms(self, name: str) -> dict[int, list[float]]:
-        """Give a variant's slowest answers by the number of cameras."""
+        """Give a variant's slowest answers by the number of cameras; infinite where a run gave up."""
         found: defaultdict[int, list[float]] = defaultdict(list)
         for one in self.runs:
             if one.variant == name:
-                found[one.cameras].append(one.slowest_ms)
+                found[one.cameras].append(math.inf if one.gave_up else one.slowest_ms)
         return dict(sorted(found.items()))
+
+    def curve_ms(self, name: str) -> dict[int, float]:
+        """Give the slowest answer of a typical run by the number of cameras.
+
+        That is the median; where most runs were late, it is the median of those late ones that went on to
+        their end, and infinite if none did: only known to be beyond the bound.
+        """
+        typical = {}
+        for level, slowest_ms in self.slowest_ms(name).items():
+            typical[level] = float(np.median(slowest_ms))
+            if math.isinf(typical[level]):
+                known = [one for one in slowest_ms if BOUND_MS < one < math.inf]
+                typical[level] = float(np.median(known)) if known else math.inf
+        return typical
 
     def shares_detected(self, name: str) -> dict[int, float]:
         """Give by the number of cameras how many of the due frames were detected, where it was not all."""
         found: defaultdict[int, list[float]] = defaultdict(list)
         for one in self.runs:
-            if one.variant == name:
+            if one.variant == name and not one.gave_up:
                 found[one.cameras].append(one.detected / one.due)
         shares = {level: float(np.mean(of_level)) for level, of_level in sorted(found.items())}
         return {level: share for level, share in shares.items() if share < 1}
 
     def levels(self, name: str) -> dict[int, bool]:
-        """Say of each level that was run whether its first run held."""
+        """Say of each level that was run whether one of its runs held."""
         held: dict[int, bool] = {}
         for one in self.runs:
             if one.variant == name:
-                held.setdefault(one.cameras, one.holds)
+                held[one.cameras] = held.get(one.cameras, False) or one.holds
         return held
 
 
 def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Capacities:
-    """Go up a grid of levels with each variant, halve the gap where it fails, then search there in rounds."""
+    """Go up a few levels with each variant until it fails, then search there in rounds."""
     capacities = Capacities(QUICK_DURATION_S if quick else DURATION_S)
     if quick:
         variants = [variant for variant in variants if variant.name in SEARCHED_EVERY_ROUND]
@@ -84,13 +100,10 @@ def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Capaci
         for variant in variants:
             capacities.by_round[variant.name].append(bracket(capacities.levels(variant.name))[0])
         return capacities
-    while wide := [v for v in variants if _gap(bracket(capacities.levels(v.name))) > NARROW]:
-        for variant in wide:
-            _run(capacities, variant, sum(bracket(capacities.levels(variant.name))) // 2, steps, "curve")
     brackets = {variant.name: bracket(capacities.levels(variant.name)) for variant in variants}
     for number in range(1, ROUNDS + 1):
         of_round = [variant for variant in variants if number == 1 or variant.name in SEARCHED_EVERY_ROUND]
-        searches = {variant.name: Search(*brackets[variant.name]) for variant in of_round}
+        searches = {variant.name: _search_of(variant, brackets[variant.name]) for variant in of_round}
         _search(capacities, of_round, searches, steps, f"capacity, round {number} of {ROUNDS}")
         for name, search in searches.items():
             capacities.by_round[name].append(search.capacity)
@@ -99,19 +112,35 @@ def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Capaci
     return capacities
 
 
-def _gap(levels: tuple[int, int]) -> int:
-    return levels[1] - levels[0]
+def estimate_s(variants: Sequence[Variant], *, quick: bool) -> float:
+    """Give about how long it takes."""
+    every = sum(variant.name in SEARCHED_EVERY_ROUND for variant in variants)
+    if quick:
+        return every * len(QUICK_GRID) * (QUICK_DURATION_S + START_S)
+    # Python in one process fails at twice what it holds.
+    levels = sum(
+        len(GRID) - 2 if variant in (SYNC_PYTHON, ASYNCIO_PYTHON) else len(GRID) for variant in variants
+    )
+    searches = every * ROUNDS * LIKELY_RUNS + (len(variants) - every) * LIKELY_RUNS_ONCE
+    return levels * (DURATION_S + 1 + START_S) + searches * (DURATION_S * (1 + LIKELY_PART) / 2 + START_S)
+
+
+def _search_of(variant: Variant, levels: tuple[int, int]) -> Search:
+    return Search(*levels) if variant.name in SEARCHED_EVERY_ROUND else Search(*levels, runs=1, needed=1)
 
 
 def _grid(
     capacities: Capacities, variants: Sequence[Variant], steps: Steps, fractions: Sequence[float]
 ) -> None:
-    failures = dict.fromkeys((variant.name for variant in variants), 0)
+    failed: set[str] = set()
     for level in sorted({max(1, round(fraction * LIMIT)) for fraction in fractions}):
         for variant in variants:
-            if failures[variant.name] < ENOUGH_FAILURES:
-                found = _run(capacities, variant, level, steps, "curve")
-                failures[variant.name] = 0 if found.holds else failures[variant.name] + 1
+            # Beyond a failure nothing more is learnt; but one alone may be the machine's mood.
+            if variant.name not in failed and not (
+                _run(capacities, variant, level, steps, "curve").holds
+                or _run(capacities, variant, level, steps, "curve, again", give_up_ms=BOUND_MS).holds
+            ):
+                failed.add(variant.name)
 
 
 def _search(
@@ -126,7 +155,7 @@ def _search(
         search = searches[variant.name]
         level = search.next_level
         if level is not None:
-            search.tell(level, _run(capacities, variant, level, steps, what).holds)
+            search.tell(level, _run(capacities, variant, level, steps, what, give_up_ms=BOUND_MS).holds)
 
 
 def _in_turns(variants: Sequence[Variant], searches: Mapping[str, Search]) -> Iterator[Variant]:
@@ -134,13 +163,24 @@ def _in_turns(variants: Sequence[Variant], searches: Mapping[str, Search]) -> It
         yield from going_on
 
 
-def _run(capacities: Capacities, variant: Variant, level: int, steps: Steps, what: str) -> Run:
+def _run(
+    capacities: Capacities,
+    variant: Variant,
+    level: int,
+    steps: Steps,
+    what: str,
+    *,
+    give_up_ms: float | None = None,
+) -> Run:
     steps.begin(f"{what}: {variant.title}, {level} cameras")
-    found = run(variant, WORK, level, capacities.duration_s, grace_s=GRACE_S)
+    found = run(variant, WORK, level, capacities.duration_s, grace_s=GRACE_S, give_up_ms=give_up_ms)
     capacities.runs.append(found)
+    slowest = (
+        f"ended after {found.length_s:.1f} s" if found.gave_up else f"slowest {found.slowest_ms:,.0f} ms"
+    )
     steps.note(
-        f"{variant.title}, {level}: slowest {found.slowest_ms:,.0f} ms, "
-        f"{'holds' if found.holds else 'does not hold'}; generator's lag {found.generator_lag_ms:.1f} ms"
+        f"{variant.title}, {level}: {slowest}, {'holds' if found.holds else 'does not hold'}; "
+        f"generator's lag {found.generator_lag_ms:.1f} ms"
     )
     return found
 
@@ -151,7 +191,12 @@ def report(capacities: Capacities, variants: Sequence[Variant], *, quick: bool) 
         f"capacity: cameras at {FPS:g} fps, {WORK.work_ms:g} ms of processor time and "
         f"{PAYLOAD_BYTES:,} bytes a frame, {capacities.duration_s:g} s",
         ("server", "cameras", "of each round", "slowest ms there", "slowest ms with one more", "runs"),
-        notes=[_how_judged(quick), *_about_the_machine(capacities)],
+        notes=[
+            _how_judged(quick),
+            *_about_the_machine(capacities),
+            f"gRPC: {grpc.__version__} in the Python servers, {_cpp_grpc_version()} in the C++ ones",
+            *errors_in_words(capacities.runs),
+        ],
         runs=[one.to_json() for one in capacities.runs],
     )
     for variant in variants:
@@ -166,16 +211,37 @@ def report(capacities: Capacities, variants: Sequence[Variant], *, quick: bool) 
                 _runs_in_words(slowest_ms.get(capacity + 1)),
                 sum(map(len, slowest_ms.values())),
             )
-    ours = capacities.by_round[CENTRAL.name]
-    for rival, bound in () if quick else TARGETS:
-        if ours and (theirs := capacities.by_round[rival.name]):
-            table.targets.append(
-                ratio(f"capacity, central server / {rival.title}", ours, theirs, ">=", bound)
-            )
-    if ours and (theirs := capacities.by_round[ASYNC_CPP_DOUBLE.name]):
-        figure = np.median(ours) / np.median(theirs)
-        table.notes.append(f"central server / {ASYNC_CPP_DOUBLE.title}: {figure:.3f} (no target)")
+    if not quick:
+        table.targets += _ratios(capacities.by_round)
     return table
+
+
+def _ratios(by_round: Mapping[str, list[int]]) -> list[Target]:
+    """Give the ratios to the rivals that were measured, and to the better of the two C++ ones."""
+    cpp = [variant for variant in (ASYNC_CPP, ASYNC_CPP_DOUBLE) if by_round.get(variant.name)]
+    rivals = [(variant.title, variant, LEAST_OF_CPP) for variant in cpp]
+    if cpp:
+        best = max(cpp, key=lambda variant: float(np.median(by_round[variant.name])))
+        rivals.append((f"the better async C++ ({best.title})", best, LEAST_OF_CPP))
+    if by_round.get(ASYNCIO_PYTHON.name):
+        rivals.append((ASYNCIO_PYTHON.title, ASYNCIO_PYTHON, LEAST_OF_PYTHON))
+    ours = by_round.get(CENTRAL.name, [])
+    return [
+        ratio(f"capacity, central server / {title}", ours, by_round[variant.name], ">=", least)
+        for title, variant, least in rivals
+        if ours
+    ]
+
+
+def _cpp_grpc_version() -> str:
+    """Give the version that the reference is built with, as Debian's package tells it."""
+    try:
+        told = subprocess.run(
+            ["pkg-config", "--modversion", "grpc++"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "an unknown version"
+    return told.stdout.strip()
 
 
 def _how_judged(quick: bool) -> str:
@@ -183,7 +249,9 @@ def _how_judged(quick: bool) -> str:
         return "short form: the highest of a few levels that held in one run; no search, and no ratios"
     return (
         f"capacity: the most cameras at which {NEEDED} of {RUNS} runs have every frame answered `detected` "
-        f"within {BOUND_MS:g} ms; the median of the rounds, whose runs take turns between the servers"
+        f"within {BOUND_MS:g} ms; the median of the rounds, whose runs take turns between the servers; those "
+        f"without several rounds were searched once, with one run a level. A search's run ends at its first "
+        f"late frame: its slowest answer is only known to be `late`"
     )
 
 
@@ -192,15 +260,21 @@ def _about_the_machine(capacities: Capacities) -> list[str]:
     shares = [one.generator_processor_s / one.length_s / CORES for one in capacities.runs if one.holds]
     if not lags_ms:
         return ["no run held"]
+    loop_lag_ms = max(one.generator_loop_lag_ms for one in capacities.runs if one.holds)
     return [
         f"{CORES} cores would be used wholly by {LIMIT} cameras, without a wire and without load generator",
         f"the load generator shares them: of their time it used up to {max(shares):.0%} in the runs that "
-        f"held, and its own worst lag there was {max(lags_ms):.1f} ms",
+        f"held, its own worst lag there was {max(lags_ms):.1f} ms, and its loop came up to "
+        f"{loop_lag_ms:.1f} ms late to the answers",
     ]
 
 
 def _runs_in_words(slowest_ms: list[float] | None) -> str:
-    return "-" if slowest_ms is None else spread(slowest_ms)
+    if slowest_ms is None:
+        return "-"
+    known = [one for one in slowest_ms if math.isfinite(one)]
+    late = f"{len(slowest_ms) - len(known)} late" if len(known) < len(slowest_ms) else ""
+    return ", ".join(words for words in (spread(known) if known else "", late) if words)
 
 
 def curve(capacities: Capacities, variants: Sequence[Variant]) -> Report:
@@ -209,19 +283,22 @@ def curve(capacities: Capacities, variants: Sequence[Variant]) -> Report:
     table = Report(
         "slowest answer, ms, by the number of cameras (the median where there are several runs)",
         ("cameras", *(variant.title for variant in columns)),
-        notes=[DROPS],
+        notes=[
+            DROPS,
+            f"late: beyond {BOUND_MS:g} ms in most runs, all of which ended at the first such frame",
+        ],
     )
     for variant in columns:
         if shares := capacities.shares_detected(variant.name):
             in_words = ", ".join(f"{level}: {share:.1%}" for level, share in shares.items())
             table.notes.append(f"detected of all due frames, {variant.title}: {in_words}")
-    slowest: dict[str, dict[int, list[float]]] = {
-        variant.name: capacities.slowest_ms(variant.name) for variant in columns
-    }
-    for level in sorted({level for levels in slowest.values() for level in levels}):
-        cells: list[Any] = [
-            float(np.median(slowest[variant.name][level])) if level in slowest[variant.name] else "-"
-            for variant in columns
-        ]
-        table.add(level, *cells)
+    curves = {variant.name: capacities.curve_ms(variant.name) for variant in columns}
+    for level in sorted({level for levels in curves.values() for level in levels}):
+        table.add(level, *(_cell(curves[variant.name].get(level)) for variant in columns))
     return table
+
+
+def _cell(slowest_ms: float | None) -> Figure:
+    if slowest_ms is None:
+        return "-"
+    return "late" if math.isinf(slowest_ms) else slowest_ms

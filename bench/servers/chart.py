@@ -31,10 +31,13 @@ def draw(capacities: Capacities, variants: Sequence[Variant], file: Path) -> Non
         if not levels:
             continue
         colour, marker = f"C{number}", MARKERS[number % len(MARKERS)]
-        medians = [float(np.median(slowest)) for slowest in levels.values()]
+        # What is only known to be late has no point: the line goes past it.
+        curve = [(level, one) for level, one in capacities.curve_ms(variant.name).items() if np.isfinite(one)]
+        if not curve:
+            continue
         label = _label(capacities, variant)
-        axes.plot(list(levels), medians, color=colour, marker=marker, markersize=5, label=label)
-        points = [(level, one) for level, slowest in levels.items() for one in slowest]
+        axes.plot(*np.transpose(curve), color=colour, marker=marker, markersize=5, label=label)
+        points = [(level, one) for level, of_level in levels.items() for one in of_level if np.isfinite(one)]
         axes.plot(*np.transpose(points), marker, color=colour, markersize=3, alpha=0.4)
     axes.axhline(BOUND_MS, color="black", linewidth=1, linestyle="--")
     axes.annotate(f"{BOUND_MS:g} ms", (0, BOUND_MS), textcoords="offset points", xytext=(2, 3), fontsize=8)

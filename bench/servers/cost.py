@@ -3,25 +3,25 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from bench.answers import check_published
+from bench.load import offer
 from bench.progress import Steps
 from bench.report import Report, ratio, spread
-from bench.servers.run import FPS, PAYLOAD_BYTES, run
+from bench.servers.run import FPS, PAYLOAD_BYTES, START_S, Run, errors_in_words, run
 from bench.servers.variants import ASYNC_CPP, CENTRAL, Variant, Work
-from central_server.capacity.load import LoadSpec, run_load
 
 NO_WORK = Work(0)
 # A load that all of them hold.
 CAMERAS = 10
-ROUNDS = 5
+ROUNDS = 3
+DURATION_S, QUICK_DURATION_S = 5.0, 2.0
 MOST_RATIO = 2.2
 AIMED_RATIO = 1.5
 FEW_STREAMS, MANY_STREAMS = 10, 100
-SLOW_FPS, SLOW_DURATION_S = 1.0, 4.0
+SLOW_FPS, SLOW_DURATION_S = 1.0, 3.0
 
 
 @dataclass
@@ -33,12 +33,21 @@ class Costs:
     proportional_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     once_mb: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     stream_kb: dict[str, str] = field(default_factory=dict)
-    runs: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+
+def estimate_s(variants: Sequence[Variant], *, quick: bool) -> float:
+    """Give about how long it takes."""
+    if quick:
+        return len(variants) * (QUICK_DURATION_S + START_S)
+    # Slow streams begin spread over their period.
+    streams_s = SLOW_DURATION_S + 1 / SLOW_FPS + START_S
+    return len(variants) * (ROUNDS * (DURATION_S + START_S) + 2 * streams_s)
 
 
 def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Report:
     """Measure in rounds in which the servers take turns."""
-    rounds, duration_s = (1, 2.0) if quick else (ROUNDS, 5.0)
+    rounds, duration_s = (1, QUICK_DURATION_S) if quick else (ROUNDS, DURATION_S)
     costs = Costs()
     for number in range(1, rounds + 1):
         for variant in variants:
@@ -53,11 +62,13 @@ def measure(variants: Sequence[Variant], steps: Steps, *, quick: bool) -> Report
 
 def _measure_frames(costs: Costs, variant: Variant, duration_s: float) -> None:
     found = run(variant, NO_WORK, CAMERAS, duration_s)
+    if not found.answered:
+        raise RuntimeError(f"{variant.title}: found no answer to {found.due} frames: {found.errors}")
     costs.processor_ms[variant.name].append(found.server_processor_s * 1e3 / found.answered)
     costs.peak_mb[variant.name].append(found.peak_bytes / 1e6)
     costs.proportional_mb[variant.name].append(found.proportional_bytes / 1e6)
     costs.once_mb[variant.name].append(found.once_bytes / 1e6)
-    costs.runs.append(found.to_json())
+    costs.runs.append(found)
 
 
 def _measure_streams(variant: Variant) -> str:
@@ -71,10 +82,7 @@ def _size_with_streams(variant: Variant, streams: int) -> int:
     """Give the most resident memory of a fresh server that has so many slow streams."""
     with variant.start(NO_WORK) as server:
         check_published(server.said, PAYLOAD_BYTES)
-        spec = LoadSpec(
-            server.said, streams, fps=SLOW_FPS, duration_s=SLOW_DURATION_S, payload_bytes=PAYLOAD_BYTES
-        )
-        run_load(spec)
+        offer(server, streams, fps=SLOW_FPS, duration_s=SLOW_DURATION_S, payload_bytes=PAYLOAD_BYTES)
         return server.usage.peak_bytes()
 
 
@@ -101,14 +109,12 @@ def _report(costs: Costs, variants: Sequence[Variant], duration_s: float, rounds
             f"{PAYLOAD_BYTES:,} bytes a second, each stream on a connection of its own, each time a fresh "
             "server (sync Python: as many as its pool serves)",
         ],
-        runs=costs.runs,
+        runs=[one.to_json() for one in costs.runs],
     )
     lost: Counter[str] = Counter()
     for one in costs.runs:
-        lost.update(
-            {f"{one['variant']} {words}": n for words, n in one["outcomes"].items() if words != "detected"}
-        )
-    table.notes.append(f"frames that were not detected: {dict(lost) or 'none'}")
+        lost.update({f"{one.variant} {words}": n for words, n in one.outcomes.items() if words != "detected"})
+    table.notes += [f"frames that were not detected: {dict(lost) or 'none'}", *errors_in_words(costs.runs)]
     for variant in variants:
         processor_ms = costs.processor_ms[variant.name]
         table.add(

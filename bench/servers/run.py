@@ -1,19 +1,23 @@
 """One run: a fresh server, a checked answer, a load, and what became of both."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from bench.answers import check_published
+from bench.load import offer
 from bench.servers.variants import Variant, Work
 from bench.usage import Usage
-from central_server.capacity.load import LoadResult, LoadSpec, run_load
+from central_server.capacity.load import LoadResult
 
 BOUND_MS = 100.0
 FPS = 10.0
 PAYLOAD_BYTES = 60_000
+# What a run takes beside its load, about: server and load generator start and end.
+START_S = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class Run:
     """The figures of a run.
 
     Latencies are those of detected frames, from the scheduled instant; `slowest_ms` counts a frame that
-    was never answered with the time that it had waited when the run ended.
+    was never answered with the time that it had waited when the run ended. A run that `gave_up` ended with
+    its first late or lost frame, and does not know its slowest.
     """
 
     variant: str
@@ -38,6 +43,7 @@ class Run:
     slowest_ms: float
     generator_lag_p99_ms: float
     generator_lag_ms: float
+    generator_loop_lag_ms: float
     generator_processor_s: float
     server_processor_s: float
     peak_bytes: int
@@ -45,6 +51,7 @@ class Run:
     once_bytes: int
     length_s: float
     errors: tuple[str, ...]
+    gave_up: bool
 
     def to_json(self) -> dict[str, Any]:
         """Give all figures."""
@@ -55,15 +62,17 @@ def run(variant: Variant, work: Work, cameras: int, duration_s: float, **load: A
     """Start a server, see that it answers what all answer, offer it a load, and end it.
 
     The connections are one a camera, for every variant alike.
+
+    Raises:
+        LoadError: the load could not be run.
+        RuntimeError: the server does not start, answers something else, or has ended under the load.
+
     """
     with variant.start(work) as server:
         check_published(server.said, PAYLOAD_BYTES)
-        spec = LoadSpec(
-            server.said, cameras, fps=FPS, duration_s=duration_s, payload_bytes=PAYLOAD_BYTES, **load
-        )
         usage = server.usage
         before_s = usage.processor_s()
-        result = run_load(spec)
+        result = offer(server, cameras, fps=FPS, duration_s=duration_s, payload_bytes=PAYLOAD_BYTES, **load)
         used_s = usage.processor_s() - before_s
         return summed_up(variant, result, used_s, usage)
 
@@ -87,6 +96,7 @@ def summed_up(variant: Variant, result: LoadResult, used_s: float, usage: Usage)
         slowest_ms=slowest_ms(result),
         generator_lag_p99_ms=float(np.quantile(lag_ms, 0.99)) if len(lag_ms) else float("nan"),
         generator_lag_ms=float(lag_ms.max()) if len(lag_ms) else float("nan"),
+        generator_loop_lag_ms=float(result.loop_lag_ms.max(initial=0.0)),
         generator_processor_s=result.processor_s,
         server_processor_s=used_s,
         peak_bytes=usage.peak_bytes(),
@@ -94,7 +104,17 @@ def summed_up(variant: Variant, result: LoadResult, used_s: float, usage: Usage)
         once_bytes=usage.once_bytes(),
         length_s=result.length_s,
         errors=tuple(sorted(set(result.errors.values()))),
+        gave_up=result.gave_up,
     )
+
+
+def errors_in_words(runs: Iterable[Run]) -> list[str]:
+    """Give a note for each way in which calls ended early, with the runs in which they did."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for one in runs:
+        for error in one.errors:
+            found[f"calls to {one.variant} ended: {error}"].append(str(one.cameras))
+    return [f"{words} (in runs of {', '.join(cameras)} cameras)" for words, cameras in found.items()]
 
 
 def slowest_ms(result: LoadResult) -> float:

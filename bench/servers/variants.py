@@ -1,14 +1,14 @@
 """The servers that are compared, each started as a program of its own."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import programs
 from bench.controls.sync_server import THREADS
 from bench.programs import Started
+from central_server.cores import usable_cores
 
-CORES = len(os.sched_getaffinity(0))
+CORES = usable_cores()
 # More than any run has: what the servers refuse beyond is their default.
 MAX_STREAMS = 256
 

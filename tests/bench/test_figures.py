@@ -2,6 +2,7 @@
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from bench import overload
 from bench.peers import Disturbed
 from bench.servers import capacity
 from bench.servers.capacity import Capacities
-from bench.servers.run import slowest_ms, summed_up
-from bench.servers.variants import CENTRAL, VARIANTS, Work, chosen
+from bench.servers.run import errors_in_words, slowest_ms, summed_up
+from bench.servers.variants import ASYNC_CPP, ASYNC_CPP_DOUBLE, CENTRAL, VARIANTS, Work, chosen
 from bench.usage import Usage
 from central_server.capacity.load import LoadResult
 from central_server.capacity.load_result import UNANSWERED
@@ -20,7 +21,7 @@ from central_server.frame import Outcome
 NEVER = math.nan
 
 
-def load_result(*frames: tuple[int, float, float, int], length_s: float = 10.0) -> LoadResult:
+def load_result(*frames: tuple[int, float, float, int], length_s: float = 10.0, **facts: Any) -> LoadResult:
     """Make a result of (camera, due_s, answered_s, outcome)."""
     camera, due_s, answered_s, outcome = (np.array(column) for column in zip(*frames, strict=True))
     return LoadResult(
@@ -32,6 +33,7 @@ def load_result(*frames: tuple[int, float, float, int], length_s: float = 10.0) 
         answered_s=answered_s.astype(float),
         outcome=outcome.astype(np.int8),
         length_s=length_s,
+        **facts,
     )
 
 
@@ -114,3 +116,40 @@ def test_the_curve_says_which_frames_it_leaves_out() -> None:
 
     assert capacities.shares_detected(CENTRAL.name) == {2: 0.5}
     assert "2: 50.0%" in capacity.curve(capacities, VARIANTS).notes[-1]
+
+
+def test_a_run_whose_calls_ended_does_not_hold_and_says_why() -> None:
+    result = load_result((0, 1.0, 1.02, Outcome.DETECTED), errors={0: "INTERNAL: it broke"})
+    found = summed_up(CENTRAL, result, 1.0, Usage(os.getpid()))
+
+    assert not found.holds
+    assert errors_in_words([found]) == ["calls to central ended: INTERNAL: it broke (in runs of 1 cameras)"]
+
+
+def test_a_run_that_gave_up_is_only_known_to_be_late() -> None:
+    """Its first late frame ended it: the slowest is told by runs that went on, and by none of them `late`."""
+    capacities = Capacities(duration_s=10)
+
+    def ran(*answered_s: float, gave_up: bool) -> None:
+        for at_s in answered_s:
+            result = load_result((0, 1.0, at_s, Outcome.DETECTED), gave_up=gave_up)
+            capacities.runs.append(summed_up(CENTRAL, result, 1.0, Usage(os.getpid())))
+
+    ran(1.2, 1.3, gave_up=True)
+    assert capacities.curve_ms(CENTRAL.name) == {1: math.inf}
+    assert capacity.curve(capacities, [CENTRAL]).rows == [(1, "late")]
+
+    ran(1.4, gave_up=False)
+    assert capacities.curve_ms(CENTRAL.name) == {1: pytest.approx(400)}
+
+    ran(1.01, 1.02, 1.03, gave_up=False)
+    assert capacities.curve_ms(CENTRAL.name) == {1: pytest.approx((30 + 400) / 2)}
+
+
+def test_the_better_of_the_two_cpp_servers_has_a_ratio_of_its_own() -> None:
+    rounds = {CENTRAL.name: [33, 33, 33], ASYNC_CPP.name: [30, 31, 30], ASYNC_CPP_DOUBLE.name: [33, 35, 36]}
+    targets = capacity._ratios(rounds)
+
+    assert [target.figure for target in targets] == pytest.approx([33 / 30, 33 / 35, 33 / 35])
+    assert targets[-1].what.endswith(f"the better async C++ ({ASYNC_CPP_DOUBLE.title})")
+    assert not targets[-1].holds

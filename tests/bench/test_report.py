@@ -1,18 +1,11 @@
-"""Figures: percentiles, ratios, targets, and what JSON gets of them."""
+"""Figures: ratios, targets, and what JSON gets of them."""
 
 import json
 import math
 
 import pytest
 
-from bench.report import Report, Target, in_words, percentile, ratio
-
-
-@pytest.mark.parametrize(
-    ("fraction", "value"), [(0.0, 1.0), (0.01, 1.0), (0.5, 50.0), (0.99, 99.0), (0.991, 100.0), (1.0, 100.0)]
-)
-def test_a_percentile_is_one_of_the_values(fraction: float, value: float) -> None:
-    assert percentile([float(n) for n in range(100, 0, -1)], fraction) == value
+from bench.report import Report, Target, in_words, ratio
 
 
 def test_a_ratio_is_of_medians_and_its_spread_of_rounds() -> None:
