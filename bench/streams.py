@@ -28,12 +28,15 @@ MOST_RISE_MB = 1.0
 
 OPENED = 2000
 AT_ONCE = 20
-# The first round opens what the server keeps, threads and arenas; what the second adds would go on for ever.
-ROUNDS = 2
+# The first round opens what the server keeps, threads and arenas; what the others add would go on for ever.
+# Several, because the allocator's pages come and go by some hundred bytes a stream of one round.
+ROUNDS = 5
 # Names of cameras, which come back as cameras do.
 CAMERAS = 100
 # The smallest of what a stream has, its state, is more than this.
 MOST_LEFT_BYTES = 200
+# gRPC's own pools take another thread now and then; one that stayed for each stream would be thousands.
+MOST_LEFT_THREADS = 2
 CLOSED_WITHIN_S = 15.0
 
 
@@ -102,14 +105,14 @@ def _watch(duration_s: float) -> Report:
 
 
 def _open_and_close(steps: Steps) -> Report:
-    """Open and close streams in two equal rounds: what the second leaves is what every other would."""
+    """Open and close streams in equal rounds: what those after the first leave is what every other would."""
     report = Report(
         "streams opened and closed",
         ("after", "memory, kB RSS", "descriptors", "threads"),
         notes=[
             f"a round: {OPENED} streams, {AT_ONCE} at a time, each on a connection of its own, with two "
             f"frames of {PAYLOAD_BYTES:,} bytes of one of {CAMERAS} cameras; half of them are cancelled",
-            "left: in the second round, after which everything that the server keeps has been there before",
+            f"left: by rounds 2 to {ROUNDS}, before which all that the server keeps has been there once",
         ],
     )
     with programs.server("--detector", "simulated:0") as server:
@@ -124,11 +127,19 @@ def _open_and_close(steps: Steps) -> Report:
             server.check()
             looks.append(_look(usage))
             report.add(f"round {number}", *looks[-1])
-    memory_kb, descriptors, threads = np.diff(looks[-2:], axis=0)[0].tolist()
+    of_rounds = np.diff(looks[1:], axis=0)
+    left_bytes = of_rounds[:, 0] * 1e3 / OPENED
+    _, descriptors, threads = of_rounds.sum(axis=0).tolist()
     report.targets += [
-        Target("left in memory, bytes a stream", memory_kb * 1e3 / OPENED, "<=", MOST_LEFT_BYTES),
+        Target(
+            "left in memory, bytes a stream (and of single rounds)",
+            float(left_bytes.mean()),
+            "<=",
+            MOST_LEFT_BYTES,
+            (float(left_bytes.min()), float(left_bytes.max())),
+        ),
         Target("descriptors left", descriptors, "<=", 0),
-        Target("threads left", threads, "<=", 0),
+        Target("threads left", threads, "<=", MOST_LEFT_THREADS),
     ]
     return report
 

@@ -28,11 +28,11 @@ WORK = Work(5)
 # What the cores could work on if nothing else had to be done.
 LIMIT = int(CORES * 1e3 / (WORK.work_ms * FPS))
 # These runs go on to their end whatever happens, so that the curve knows their slowest answer.
-GRID = (0.2, 0.4, 0.8, 0.9, 1.0)
+GRID = (0.3, 0.5, 0.8, 0.9, 1.0)
 QUICK_GRID = (0.2, 0.4, 0.6, 0.8, 0.9)
 ROUNDS = 3
 # A search has about so many runs, half of which end at their first late frame, after this part on average.
-LIKELY_RUNS, LIKELY_RUNS_ONCE, LIKELY_PART = 5.7, 4.0, 0.4
+LIKELY_RUNS, LIKELY_RUNS_ONCE, LIKELY_PART = 6.0, 4.0, 0.4
 DURATION_S, QUICK_DURATION_S = 10.0, 2.0
 # Answers of a run that does not hold are waited for so long after its last frame.
 GRACE_S = 3.0
@@ -117,10 +117,8 @@ def estimate_s(variants: Sequence[Variant], *, quick: bool) -> float:
     every = sum(variant.name in SEARCHED_EVERY_ROUND for variant in variants)
     if quick:
         return every * len(QUICK_GRID) * (QUICK_DURATION_S + START_S)
-    # Python in one process fails at twice what it holds.
-    levels = sum(
-        len(GRID) - 2 if variant in (SYNC_PYTHON, ASYNCIO_PYTHON) else len(GRID) for variant in variants
-    )
+    # Python in one process fails at half of what the cores can do; the others hold most levels.
+    levels = sum(2 if variant in (SYNC_PYTHON, ASYNCIO_PYTHON) else len(GRID) for variant in variants)
     searches = every * ROUNDS * LIKELY_RUNS + (len(variants) - every) * LIKELY_RUNS_ONCE
     return levels * (DURATION_S + 1 + START_S) + searches * (DURATION_S * (1 + LIKELY_PART) / 2 + START_S)
 
