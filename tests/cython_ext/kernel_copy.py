@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -45,14 +45,14 @@ def build_in(copy: Path, environment: Mapping[str, str], *more_kernels: Path) ->
 
 
 def run_tests(
-    copy: Path, environment: Mapping[str, str], *arguments: str
+    copy: Path, environment: Mapping[str, str], *arguments: str, without: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run the kernels' tests, or the files that are named, with the copy's kernels."""
+    """Run the kernels' tests, but for some, or only the files that are named, with the copy's kernels."""
     where = run_in(copy, environment, "-c", "import cython_ext.resize as m; print(m.__file__)")
     if Path(where.stdout.strip() or "/").parent != copy / "cython_ext":
         raise RuntimeError(f"the copy's kernels are not found: {where.stdout}{where.stderr}")
     chosen = [str(TESTS / name) for name in arguments] or [
         str(TESTS),
-        *(f"--ignore={TESTS / name}" for name in LEFT_OUT),
+        *(f"--ignore={TESTS / name}" for name in (*LEFT_OUT, *without)),
     ]
     return run_in(copy, environment, *PYTEST, f"--rootdir={ROOT}", f"--confcutdir={ROOT}", *chosen)

@@ -2,7 +2,8 @@
 
 First each sanitizer has to report faults made on purpose, compiled with the same flags: one that sees nothing
 would find everything clean. `tsan` is the worker pool's stress test in C++; `asan` and `ubsan` run the
-kernels' own tests, hard inputs among them, with kernels built for it in a copy of their sources.
+kernels' own tests, hard inputs among them, with kernels built for it in a copy of their sources;
+`asan+ubsan` is both in one build.
 """
 
 import argparse
@@ -34,6 +35,8 @@ KERNEL_FLAGS = {
     # Overflow of signed integers is only at fault without -fwrapv, which Python's own flags bring along.
     "ubsan": "-g -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all -fno-wrapv",
 }
+# Both at once take one build, and one run of the tests.
+BOTH = "+".join(KERNEL_FLAGS)
 # A call of `faulty`, and what the sanitizer says to it.
 FAULTS = {
     "asan": {
@@ -114,26 +117,34 @@ def library(name: str) -> str:
     return subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
 
 
-def check_kernels(sanitizer: str, folder: Path, quick: bool) -> None:
-    """Run the kernels' tests with kernels that are watched; faults made on purpose have to be reported."""
-    # As they are shipped, but for the watching; unoptimised they are built in a quarter of the time.
-    flags = f"{KERNEL_FLAGS[sanitizer]} {'-O0' if quick else '-O3'} -UNDEBUG"
-    build_in(folder, {"KERNEL_CFLAGS": flags}, NATIVE / "faulty.pyx")
-    environment = {"PYTHONMALLOC": "malloc"}
-    if sanitizer == "asan":
-        # Python itself is not built for it; and without the second, its first C++ exception would end it.
-        environment["LD_PRELOAD"] = f"{library('libasan.so')} {library('libstdc++.so')}"
-        # What the interpreter keeps to its end is no leak.
-        environment["ASAN_OPTIONS"] = "detect_leaks=0"
+def check_faults(sanitizer: str, folder: Path, environment: dict[str, str]) -> None:
+    """Commit the faults that a sanitizer has to report."""
     for call, report in FAULTS[sanitizer].items():
         imports = "import numpy as np; from cython_ext.faulty import *"
         done = run_in(folder, environment, "-c", f"{imports}; print({call})")
         seen = done.returncode != 0 and report in done.stderr
         require(seen, f"{sanitizer} does not report {call} as {report!r}", done)
         say(f"{sanitizer}: reports {call}")
+
+
+def check_kernels(sanitizers: str, folder: Path, quick: bool) -> None:
+    """Run the kernels' tests with kernels that are watched, by one sanitizer or by both."""
+    watching = sanitizers.split("+")
+    # As they are shipped, but for the watching; unoptimised they are built in a quarter of the time.
+    speed = "-O0" if quick else "-O3"
+    flags = " ".join([*(KERNEL_FLAGS[sanitizer] for sanitizer in watching), speed, "-UNDEBUG"])
+    build_in(folder, {"KERNEL_CFLAGS": flags}, NATIVE / "faulty.pyx")
+    environment = {"PYTHONMALLOC": "malloc"}
+    if "asan" in watching:
+        # Python itself is not built for it; and without the second, its first C++ exception would end it.
+        environment["LD_PRELOAD"] = f"{library('libasan.so')} {library('libstdc++.so')}"
+        # What the interpreter keeps to its end is no leak.
+        environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    for sanitizer in watching:
+        check_faults(sanitizer, folder, environment)
     done = run_tests(folder, environment, *(QUICK_TESTS if quick else ()))
-    require(done.returncode == 0, f"{sanitizer}: a kernel is at fault", done)
-    say(f"{sanitizer}: {done.stdout.strip().splitlines()[-1]}")
+    require(done.returncode == 0, f"{sanitizers}: a kernel is at fault", done)
+    say(f"{sanitizers}: {done.stdout.strip().splitlines()[-1]}")
 
 
 def main() -> None:
@@ -141,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sanitizer", choices=["tsan", *KERNEL_FLAGS])
+    parser.add_argument("sanitizer", choices=["tsan", *KERNEL_FLAGS, BOTH])
     parser.add_argument("--quick", action="store_true", help="fewer tasks, the hardest tests only")
     options = parser.parse_args()
     turn_off_random_addresses()
