@@ -103,7 +103,7 @@ for _ in range(98):
     NESTED = group(20, NESTED)
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(st.lists(FIELDS, max_size=8).map(b"".join))
 @example(b"")
 @example(b"\x08")

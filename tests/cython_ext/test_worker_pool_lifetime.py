@@ -186,11 +186,11 @@ from cython_ext.worker_pool import WorkerPool
 
 class AtTheVeryEnd:
     def __del__(self, sleep=time.sleep):
-        sleep(0.5)
+        sleep(1.5)
 
 def work(task):
     begun.set()
-    time.sleep(0.25)
+    time.sleep(1.0)
     print("after the end", flush=True)
 
 begun, pool, last = threading.Event(), WorkerPool(2), AtTheVeryEnd()
