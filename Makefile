@@ -9,6 +9,8 @@ REFERENCE_SOURCES := reference_server/CMakeLists.txt $(wildcard proto/camera_ai/
     reference_server/proto/*.proto reference_server/src/*.cpp reference_server/src/*.h reference_server/tests/*.cpp)
 SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext/*.pyx cython_ext/*.pxd cython_ext/*.h cython_ext/*.hpp)
 
+# Each target uses all processors by itself, and pip writes to one environment.
+.NOTPARALLEL:
 .PHONY: demo test soak check sanitize tsan asan ubsan reference bench clean
 
 demo: $(VENV)/.demo-ready
