@@ -222,3 +222,28 @@ async def test_peers_that_speak_something_else_do_no_harm(start_server: StartSer
         await ask(call, 2)
 
     assert len(server.errors) < 20
+
+
+async def test_a_flood_is_read_no_faster_than_it_is_of_use(start_server: StartServer) -> None:
+    """Who sends far more than is served has to wait: the rest stays with the client, not in the event loop."""
+    server = start_server("--detector=simulated:20", "--workers=1")
+    async with connection(server) as detect:
+        flood = detect()
+        answered = 0
+
+        async def read_answers() -> None:
+            nonlocal answered
+            while isinstance(await flood.read(), DetectResponse):
+                answered += 1
+
+        reader = asyncio.create_task(read_answers())
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        while loop.time() < begun_s + 2:
+            await flood.write(DetectRequest(frame_id=answered, image_data=bytes(60_000)))
+        elapsed_s = loop.time() - begun_s
+        read = answered
+        flood.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+    assert 10 < read < 300 * elapsed_s
