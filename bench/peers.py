@@ -73,7 +73,7 @@ def _moved_ms(mine_ms: NDArray[np.float64], control_ms: NDArray[np.float64]) -> 
 
 def measure(*, quick: bool, cameras: int = CAMERAS) -> Report:
     """Run each client, and then a spinner that uses as much processor time in its place."""
-    rounds, duration_s = (1, 6.0) if quick else (ROUNDS, 20.0)
+    rounds, duration_s = (1, 6.0) if quick else (ROUNDS, 12.0)
     report = Report(
         f"peers: {cameras} cameras at {FPS:g} fps, simulated:{WORK.work_ms:g}, beside one client that",
         (

@@ -18,6 +18,7 @@ from bench.servers.variants import (
     ASYNC_CPP_DOUBLE,
     ASYNCIO_PYTHON,
     CENTRAL,
+    CENTRAL_DOUBLE,
     CORES,
     SYNC_PYTHON,
     Variant,
@@ -37,7 +38,9 @@ DURATION_S, QUICK_DURATION_S = 10.0, 2.0
 # Answers of a run that does not hold are waited for so long after its last frame.
 GRACE_S = 3.0
 # Those whose ratios are wanted; the others are searched once, and one run judges each of their levels.
-SEARCHED_EVERY_ROUND = (CENTRAL.name, ASYNC_CPP.name, ASYNC_CPP_DOUBLE.name, ASYNCIO_PYTHON.name)
+SEARCHED_EVERY_ROUND = tuple(
+    variant.name for variant in (CENTRAL, CENTRAL_DOUBLE, ASYNC_CPP, ASYNC_CPP_DOUBLE, ASYNCIO_PYTHON)
+)
 DROPS = "slowest of the detected: ours answers at once what it cannot serve in time, the others queue it"
 LEAST_OF_CPP, LEAST_OF_PYTHON = 0.95, 1.9
 
@@ -215,19 +218,23 @@ def report(capacities: Capacities, variants: Sequence[Variant], *, quick: bool) 
 
 
 def _ratios(by_round: Mapping[str, list[int]]) -> list[Target]:
-    """Give the ratios to the rivals that were measured, and to the better of the two C++ ones."""
-    cpp = [variant for variant in (ASYNC_CPP, ASYNC_CPP_DOUBLE) if by_round.get(variant.name)]
-    rivals = [(variant.title, variant, LEAST_OF_CPP) for variant in cpp]
-    if cpp:
-        best = max(cpp, key=lambda variant: float(np.median(by_round[variant.name])))
-        rivals.append((f"the better async C++ ({best.title})", best, LEAST_OF_CPP))
-    if by_round.get(ASYNCIO_PYTHON.name):
-        rivals.append((ASYNCIO_PYTHON.title, ASYNCIO_PYTHON, LEAST_OF_PYTHON))
-    ours = by_round.get(CENTRAL.name, [])
+    """Give the ratios to the rivals with as many threads, and of the better one to the better one."""
+    pairs = [(CENTRAL, ASYNC_CPP, LEAST_OF_CPP), (CENTRAL_DOUBLE, ASYNC_CPP_DOUBLE, LEAST_OF_CPP)]
+    ours = [variant for variant in (CENTRAL, CENTRAL_DOUBLE) if by_round.get(variant.name)]
+    theirs = [variant for variant in (ASYNC_CPP, ASYNC_CPP_DOUBLE) if by_round.get(variant.name)]
+    if ours and theirs:
+
+        def held(variant: Variant) -> float:
+            return float(np.median(by_round[variant.name]))
+
+        best = (max(ours, key=held), max(theirs, key=held), LEAST_OF_CPP)
+        if best not in pairs:
+            pairs.append(best)
+    pairs.append((CENTRAL, ASYNCIO_PYTHON, LEAST_OF_PYTHON))
     return [
-        ratio(f"capacity, central server / {title}", ours, by_round[variant.name], ">=", least)
-        for title, variant, least in rivals
-        if ours
+        ratio(f"capacity, {one.title} / {other.title}", by_round[one.name], by_round[other.name], ">=", least)
+        for one, other, least in pairs
+        if by_round.get(one.name) and by_round.get(other.name)
     ]
 
 

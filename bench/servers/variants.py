@@ -47,8 +47,8 @@ def _control(name: str, *options: str) -> Callable[[Work], Started]:
     )
 
 
-def _central(work: Work) -> Started:
-    return programs.server("--detector", work.detector, "--workers", str(CORES))
+def _central(workers: int) -> Callable[[Work], Started]:
+    return lambda work: programs.server("--detector", work.detector, "--workers", str(workers))
 
 
 def _reference(mode: str, workers: int) -> Callable[[Work], Started]:
@@ -64,7 +64,8 @@ PYTHON_PROCESSES = Variant(
     f"asyncio Python, {CORES} processes",
     _control("processes", "--processes", str(CORES)),
 )
-CENTRAL = Variant("central", "central server", _central)
+CENTRAL = Variant("central", f"central server, {CORES} workers", _central(CORES))
+CENTRAL_DOUBLE = Variant("central-double", f"central server, {2 * CORES} workers", _central(2 * CORES))
 ASYNC_CPP = Variant("async-cpp", f"async C++, {CORES} threads", _reference("async", CORES))
 ASYNC_CPP_DOUBLE = Variant(
     "async-cpp-double", f"async C++, {2 * CORES} threads", _reference("async", 2 * CORES)
@@ -76,6 +77,7 @@ VARIANTS = (
     ASYNCIO_PYTHON,
     PYTHON_PROCESSES,
     CENTRAL,
+    CENTRAL_DOUBLE,
     ASYNC_CPP,
     ASYNC_CPP_DOUBLE,
     SYNC_CPP,
