@@ -273,22 +273,16 @@ cdef inline uint64_t widened(int32_t value) noexcept nogil:
     return <uint64_t><int64_t>value
 
 
-cdef Py_ssize_t box_length(const int32_t* box) noexcept nogil:
-    cdef Py_ssize_t length = 0
-    cdef int i
-    for i in range(4):
-        length += number_length(widened(box[i]))
-    return length
-
-
 cdef unsigned char* put_object(
     unsigned char* at, const char* label, Py_ssize_t label_length, float confidence, const int32_t* box
 ) noexcept nogil:
     """Write one of the answer's objects; at most OBJECT_ROOM bytes and its label."""
-    cdef Py_ssize_t inside = box_length(box)
-    cdef Py_ssize_t length = 2 + inside
+    cdef Py_ssize_t inside = 0, length
     cdef uint32_t bits
     cdef int i
+    for i in range(4):
+        inside += number_length(widened(box[i]))
+    length = 2 + inside
     memcpy(&bits, &confidence, 4)
     if bits != 0:
         length += 5
@@ -305,11 +299,7 @@ cdef unsigned char* put_object(
 
 
 cdef enum Fault:
-    NONE
-    BAD_SCORE
-    BAD_CLASS
-    BAD_EDGE
-    BAD_ORDER
+    NONE, BAD_SCORE, BAD_CLASS, BAD_EDGE, BAD_ORDER
 
 
 cdef Fault round_box(
@@ -418,10 +408,9 @@ def write_detect_response(
 
 
 cdef in_words(Fault fault, Py_ssize_t classes):
-    if fault == BAD_SCORE:
-        return "found a score that is NaN or outside 0 to 1"
-    if fault == BAD_CLASS:
-        return f"found a class id outside 0 to {classes - 1}"
-    if fault == BAD_EDGE:
-        return "found a box edge that is NaN or beyond 2^30 pixels"
-    return "found a box that ends before it begins"
+    return {
+        BAD_SCORE: "found a score that is NaN or outside 0 to 1",
+        BAD_CLASS: f"found a class id outside 0 to {classes - 1}",
+        BAD_EDGE: "found a box edge that is NaN or beyond 2^30 pixels",
+        BAD_ORDER: "found a box that ends before it begins",
+    }[fault]
