@@ -225,7 +225,7 @@ async def test_peers_that_speak_something_else_do_no_harm(start_server: StartSer
 
 
 async def test_a_flood_is_read_no_faster_than_it_is_of_use(start_server: StartServer) -> None:
-    """Who sends far more than is served has to wait: the rest stays with the client, not in the event loop."""
+    """Who sends far more than is served has to wait: the rest stays with the client."""
     server = start_server("--detector=simulated:20", "--workers=1")
     async with connection(server) as detect:
         flood = detect()
