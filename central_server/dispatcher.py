@@ -12,6 +12,9 @@ from central_server.frame import Answer, Frame, Outcome
 from central_server.image import ImageLimits
 from central_server.scheduler import Scheduler, Stream, Waiting
 
+# From the end of work to the client: the event loop's turn, and the way back.
+ANSWER_S = 0.003
+
 
 class Dispatcher:
     """Lives in the event loop. Every frame submitted to a stream that stays gets exactly one answer."""
@@ -56,7 +59,7 @@ class Dispatcher:
             # answer will be in time: a worker that has nothing else to do may as well try.
             self._start_work(stream, frame, 0.0)
             return
-        self._scheduler.offer(stream, frame, now_s, deadline_s - stream.work_time.usual_s)
+        self._scheduler.offer(stream, frame, now_s, deadline_s - stream.work_time.usual_s - ANSWER_S)
         self._fill_workers()
 
     def close_stream(self, stream: Stream) -> None:
