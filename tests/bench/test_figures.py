@@ -12,7 +12,15 @@ from bench.peers import Disturbed
 from bench.servers import capacity
 from bench.servers.capacity import Capacities
 from bench.servers.run import errors_in_words, slowest_ms, summed_up
-from bench.servers.variants import ASYNC_CPP, ASYNC_CPP_DOUBLE, CENTRAL, VARIANTS, Work, chosen
+from bench.servers.variants import (
+    ASYNC_CPP,
+    ASYNC_CPP_DOUBLE,
+    CENTRAL,
+    CENTRAL_DOUBLE,
+    VARIANTS,
+    Work,
+    chosen,
+)
 from bench.usage import Usage
 from central_server.capacity.load import LoadResult
 from central_server.capacity.load_result import UNANSWERED
@@ -146,10 +154,19 @@ def test_a_run_that_gave_up_is_only_known_to_be_late() -> None:
     assert capacities.curve_ms(CENTRAL.name) == {1: pytest.approx((30 + 400) / 2)}
 
 
-def test_the_better_of_the_two_cpp_servers_has_a_ratio_of_its_own() -> None:
-    rounds = {CENTRAL.name: [33, 33, 33], ASYNC_CPP.name: [30, 31, 30], ASYNC_CPP_DOUBLE.name: [33, 35, 36]}
+def test_like_is_compared_with_like_and_the_better_with_the_better() -> None:
+    rounds = {
+        CENTRAL.name: [33, 33, 33],
+        CENTRAL_DOUBLE.name: [32, 31, 32],
+        ASYNC_CPP.name: [30, 31, 30],
+        ASYNC_CPP_DOUBLE.name: [33, 35, 36],
+    }
     targets = capacity._ratios(rounds)
 
-    assert [target.figure for target in targets] == pytest.approx([33 / 30, 33 / 35, 33 / 35])
-    assert targets[-1].what.endswith(f"the better async C++ ({ASYNC_CPP_DOUBLE.title})")
+    assert [target.figure for target in targets] == pytest.approx([33 / 30, 32 / 35, 33 / 35])
+    assert targets[-1].what == f"capacity, {CENTRAL.title} / {ASYNC_CPP_DOUBLE.title}"
     assert not targets[-1].holds
+
+
+def test_a_ratio_wants_both() -> None:
+    assert capacity._ratios({CENTRAL.name: [33, 33, 33]}) == []
