@@ -134,7 +134,8 @@ async def test_twenty_thousand_clients_that_come_and_go_leave_nothing(start_serv
     """Under a hundred bytes a cycle."""
     server = start_server("--detector=simulated:1")
     files_before = open_files(server)
-    grown = await measure_growth(server, warm_up=5000, cycles=20_000, step=1000)
+    # The allocator has found its size by then: event loop and gRPC take theirs in a few late steps.
+    grown = await measure_growth(server, warm_up=15_000, cycles=20_000, step=1000)
     print(f"{grown:.1f} bytes a cycle")
 
     assert grown < 100
