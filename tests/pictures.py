@@ -60,3 +60,19 @@ def claim_size(data: bytes, width: int, height: int) -> bytes:
     """Write another size into a JPEG's header."""
     at = find_start_of_frame(data) + 5
     return data[:at] + struct.pack(">HH", height, width) + data[at + 4 :]
+
+
+def interlaced_rows(side: int, pixel: bytes) -> bytes:
+    """Write the rows of a square interlaced PNG of one colour, unfiltered: those of its seven passes."""
+    passes = (
+        (0, 0, 8, 8),
+        (4, 0, 8, 8),
+        (0, 4, 4, 8),
+        (2, 0, 4, 4),
+        (0, 2, 2, 4),
+        (1, 0, 2, 2),
+        (0, 1, 1, 2),
+    )
+    return b"".join(
+        (b"\0" + pixel * len(range(x, side, dx))) * len(range(y, side, dy)) for x, y, dx, dy in passes
+    )

@@ -14,7 +14,7 @@ from central_server.frame import EncodedImage
 from central_server.image import ImageLimits, decode
 from central_server.png_file import read_png
 from tests.memory import Memory
-from tests.pictures import encode, png, png_chunk, png_header, scene
+from tests.pictures import encode, interlaced_rows, png, png_chunk, png_header, scene
 
 MEGABYTE = 1 << 20
 
@@ -175,19 +175,7 @@ def test_a_window_smaller_than_the_data_needs(capfd: pytest.CaptureFixture[str])
 def test_interlaced_pictures_have_the_rows_of_seven_passes(colour: int, channels: int, side: int) -> None:
     """Of all colour types and sizes: exactly as many as there are, no more and no less."""
     value = np.random.default_rng(side).integers(0, 256, channels, np.uint8)
-    passes = (
-        (0, 0, 8, 8),
-        (4, 0, 8, 8),
-        (0, 4, 4, 8),
-        (2, 0, 4, 4),
-        (0, 2, 2, 4),
-        (1, 0, 2, 2),
-        (0, 1, 1, 2),
-    )
-    rows = b"".join(
-        (b"\0" + value.tobytes() * len(range(x, side, dx))) * len(range(y, side, dy))
-        for x, y, dx, dy in passes
-    )
+    rows = interlaced_rows(side, value.tobytes())
     fields = struct.pack(">IIBBBBB", side, side, 8, colour, 0, 0, 1)
     head = png_header(side, side)[:8] + png_chunk(b"IHDR", fields)
     whole = head + png_chunk(b"IDAT", zlib.compress(rows)) + END

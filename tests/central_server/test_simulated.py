@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,6 +15,15 @@ from central_server.errors import OptionError
 from tests.central_server.answers import objects
 
 NO_PIXELS = np.empty((0, 0, 3), np.uint8)
+
+
+def in_six_threads(work: Callable[[], None]) -> None:
+    """Do the same at once in each of them, and wait for all."""
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def test_the_answer_is_always_the_same() -> None:
@@ -50,11 +60,7 @@ def test_the_work_is_the_threads_own_processor_time(work_ms: int) -> None:
         create(str(work_ms), DetectorOptions()).detect(NO_PIXELS, Query())
         used_s.append(time.thread_time() - begun_s)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_six_threads(work)
 
     assert len(used_s) == 6
     assert min(used_s) >= work_ms / 1e3
@@ -79,11 +85,7 @@ def test_by_the_wall_threads_share_the_time() -> None:
         assert time.monotonic() - begun_wall_s >= 0.3
         used_s.append(time.thread_time() - begun_s)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_six_threads(work)
 
     assert len(used_s) == 6
     if len(os.sched_getaffinity(0)) < 6:

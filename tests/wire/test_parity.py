@@ -9,10 +9,11 @@ from typing import Any
 import grpc
 import pytest
 from camera_ai import detection_pb2_grpc
-from camera_ai.detection_pb2 import OUTCOME_DETECTED, DetectRequest, DetectResponse
+from camera_ai.detection_pb2 import OUTCOME_DETECTED, DetectRequest
 
 from tests import footage, pictures
 from tests.conftest import ServerProgram
+from tests.wire.objects import told, without_partner
 from tests.wire.oracle import Candidate, Oracle, nms_margin, suppress
 
 FRAMES = 400
@@ -34,15 +35,6 @@ class Missing:
     nms_margin: float
 
 
-def told(answer: DetectResponse) -> list[Candidate]:
-    """Give what came over the wire."""
-    boxes = [(found, found.bbox) for found in answer.objects]
-    return [
-        Candidate(found.label, found.confidence, (box.x, box.y, box.x + box.width, box.y + box.height))
-        for found, box in boxes
-    ]
-
-
 def agree(one: Candidate, other: Candidate) -> bool:
     """Compare label, score and every edge."""
     allowed = (max(EDGE_PX, EDGE_SHARE * one.width), max(EDGE_PX, EDGE_SHARE * one.height)) * 2
@@ -51,19 +43,6 @@ def agree(one: Candidate, other: Candidate) -> bool:
         and abs(one.score - other.score) <= SCORE
         and all(abs(a - b) <= most for a, b, most in zip(one.edges, other.edges, allowed, strict=True))
     )
-
-
-def without_partner(ones: list[Candidate], others: list[Candidate]) -> list[Candidate]:
-    """Give those that nothing on the other side agrees with; a partner is nobody else's."""
-    free = list(others)
-    alone = []
-    for one in ones:
-        partner = next((other for other in free if agree(one, other)), None)
-        if partner is None:
-            alone.append(one)
-        else:
-            free.remove(partner)
-    return alone
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +79,7 @@ class Comparison:
         for side, ones, others in (("oracle", computed, over_the_wire), ("wire", over_the_wire, computed)):
             compared = [one for one in ones if one.score >= COMPARED_SCORE]
             self.compared += len(compared)
-            for alone in without_partner(compared, others):
+            for alone in without_partner(compared, others, agree):
                 self.missing.append(Missing(frame_id, side, alone, nms_margin(alone, candidates)))
 
 
@@ -153,7 +132,7 @@ BOX = Candidate("person", 0.8, (100, 100, 200, 300))
 def test_the_comparison_tells_what_differs(other: Candidate, agrees: bool) -> None:
     """A label, a score, or an edge."""
     assert agree(BOX, other) == agrees
-    assert (without_partner([BOX, BOX], [other]) == [BOX]) == agrees
+    assert (without_partner([BOX, BOX], [other], agree) == [BOX]) == agrees
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,18 @@ from camera_ai.detection_pb2 import (
 
 from tests import footage, pictures
 from tests.conftest import ServerProgram
-from tests.pictures import claim_size, encode, find_start_of_frame, jpeg, png, png_chunk, png_header, scene
+from tests.pictures import (
+    claim_size,
+    encode,
+    find_start_of_frame,
+    interlaced_rows,
+    jpeg,
+    png,
+    png_chunk,
+    png_header,
+    scene,
+)
+from tests.wire.objects import told, without_partner
 from tests.wire.oracle import Candidate, Oracle, nms_margin
 from tests.wire.reference import ReferenceProgram
 
@@ -42,15 +53,6 @@ LEAST_SHARE = 0.995
 MAX_IMAGE_BYTES = 300_000
 
 
-def told(answer: DetectResponse) -> list[Candidate]:
-    """Give what came over the wire."""
-    boxes = [(found, found.bbox) for found in answer.objects]
-    return [
-        Candidate(found.label, found.confidence, (box.x, box.y, box.x + box.width, box.y + box.height))
-        for found, box in boxes
-    ]
-
-
 def agree(one: Candidate, other: Candidate) -> bool:
     """Compare label, score and every edge."""
     return (
@@ -58,19 +60,6 @@ def agree(one: Candidate, other: Candidate) -> bool:
         and abs(one.score - other.score) <= SCORE
         and all(abs(a - b) <= EDGE_PX for a, b in zip(one.edges, other.edges, strict=True))
     )
-
-
-def without_partner(ones: list[Candidate], others: list[Candidate]) -> list[Candidate]:
-    """Give those that nothing on the other side agrees with; a partner is nobody else's."""
-    free = list(others)
-    alone = []
-    for one in ones:
-        partner = next((other for other in free if agree(one, other)), None)
-        if partner is None:
-            alone.append(one)
-        else:
-            free.remove(partner)
-    return alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +134,7 @@ async def test_both_see_the_same_objects(pair: Pair, walkers: Path) -> None:
         for side, ones, others in (("central", central, reference), ("reference", reference, central)):
             objects += len(ones)
             exceptional += [
-                explained(frames, side, alone, data, oracle) for alone in without_partner(ones, others)
+                explained(frames, side, alone, data, oracle) for alone in without_partner(ones, others, agree)
             ]
         frames += 1
 
@@ -174,7 +163,7 @@ BOX = Candidate("person", 0.8, (100, 100, 200, 300))
 def test_the_comparison_tells_what_differs(other: Candidate, agrees: bool) -> None:
     """A label, a score, or an edge."""
     assert agree(BOX, other) == agrees
-    assert (without_partner([BOX, BOX], [other]) == [BOX]) == agrees
+    assert (without_partner([BOX, BOX], [other], agree) == [BOX]) == agrees
 
 
 def changed(data: bytes, at: int, *values: int) -> bytes:
@@ -196,19 +185,7 @@ def sampled(data: bytes, sampling: int) -> bytes:
 
 def interlaced(side: int) -> bytes:
     """Write an interlaced PNG of one colour."""
-    passes = (
-        (0, 0, 8, 8),
-        (4, 0, 8, 8),
-        (0, 4, 4, 8),
-        (2, 0, 4, 4),
-        (0, 2, 2, 4),
-        (1, 0, 2, 2),
-        (0, 1, 1, 2),
-    )
-    rows = b"".join(
-        (b"\0" + b"\x20\x40\x60" * len(range(x, side, dx))) * len(range(y, side, dy))
-        for x, y, dx, dy in passes
-    )
+    rows = interlaced_rows(side, b"\x20\x40\x60")
     fields = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 1)
     head = png_header(side, side)[:8] + png_chunk(b"IHDR", fields)
     return head + png_chunk(b"IDAT", zlib.compress(rows)) + END
@@ -358,5 +335,5 @@ async def test_both_see_the_same_in_other_pictures(pair: Pair, walkers: Path, ki
 
     assert central.outcome == reference.outcome == DETECTED
     assert len(central.objects) > 0
-    assert without_partner(told(central), told(reference)) == []
-    assert without_partner(told(reference), told(central)) == []
+    assert without_partner(told(central), told(reference), agree) == []
+    assert without_partner(told(reference), told(central), agree) == []
