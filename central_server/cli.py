@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from central_server import operate
 from central_server.errors import ServerError
 
 PROGRAM = "central-server"
@@ -104,6 +105,14 @@ def serve(
             min=0, max=3600, callback=_a_number, help="Seconds for answering accepted frames after SIGTERM."
         ),
     ] = 10.0,
+    control: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SOCKET",
+            help="A Unix socket for wish and gateways, mode 0600.",
+            envvar="CAMERA_AI_CONTROL",
+        ),
+    ] = None,
     log_level: Annotated[str, typer.Option(help=" | ".join(LOG_LEVELS))] = "info",
 ) -> None:
     """Serve until SIGTERM; prints `listening HOST:PORT` once ready."""
@@ -151,6 +160,7 @@ def serve(
         tls=TlsFiles(tls_certificate, tls_key) if tls_certificate and tls_key else None,
         insecure=insecure,
         drain_grace_s=drain_grace_s,
+        control=control,
     )
     # Its loop costs a frame less processor time than asyncio's own.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -233,6 +243,9 @@ def capacity(
         budget_s=budget_s,
     )
     raise typer.Exit(command.run(options, price_per_hour, json_file))
+
+
+app.add_typer(operate.app)
 
 
 def main() -> None:

@@ -5,12 +5,14 @@ import logging
 import signal
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from central_server import wire
+from central_server.control import ControlServicer
 from central_server.counters import in_words
 from central_server.detectors import registry
 from central_server.detectors.detector import Detector, DetectorOptions
@@ -25,7 +27,9 @@ from central_server.listen import (
     check_protection,
     read_key_and_certificate,
 )
-from central_server.servicer import ControlServicer, DetectionServicer
+from central_server.operator_socket import OperatorSocket
+from central_server.servicer import DetectionServicer
+from central_server.wishes import Wishes
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +64,7 @@ class ServeOptions:
     tls: TlsFiles | None = None
     insecure: bool = False
     drain_grace_s: float = 10.0
+    control: Path | None = None
 
 
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
@@ -90,6 +95,11 @@ class Server:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._health = Health()
+        wishes = Wishes()
+        self._control = ControlServicer(
+            wishes, int(options.drain_grace_s * 1e3), options.max_streams + SPARE_WATCHES
+        )
+        self._operator = None if options.control is None else OperatorSocket(options.control, wishes)
 
     async def start(self) -> Address:
         """Load the detectors, listen, and say so to the health service.
@@ -114,7 +124,6 @@ class Server:
             options.min_score,
             options.max_streams,
         )
-        self._control = ControlServicer(int(options.drain_grace_s * 1e3), options.max_streams + SPARE_WATCHES)
         self._grpc = grpc.aio.server(
             options=channel_options(options),
             maximum_concurrent_rpcs=2 * options.max_streams
@@ -125,9 +134,13 @@ class Server:
         self._grpc.add_generic_rpc_handlers((self._detection.handler(), self._control.handler()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         port = self._bind()
+        if self._operator is not None:
+            self._operator.bind()
         self._engine.start()
         self._expiry = asyncio.create_task(self._expire())
         await self._grpc.start()
+        if self._operator is not None:
+            await self._operator.start()
         await self._tell_health(health_pb2.HealthCheckResponse.SERVING)
         if options.insecure and not options.listen.is_loopback:
             log.warning(
@@ -144,6 +157,8 @@ class Server:
         if not await self._detection.all_ended(self._options.drain_grace_s):
             log.warning("%d streams did not end in time and are cut", self._detection.open_streams)
         self._expiry.cancel()
+        if self._operator is not None:
+            await self._operator.close()
         await self._grpc.stop(CLOSE_GRACE_S)
         await self._detection.all_ended(CLOSE_GRACE_S)
         self._engine.stop()

@@ -1,7 +1,6 @@
-"""The gRPC side of DetectStream and Control: calls in, answers and wishes out, with bytes-level handlers."""
+"""The gRPC side of DetectStream: calls in, answers out, with bytes-level handlers."""
 
 import asyncio
-import logging
 
 import grpc
 import numpy as np
@@ -10,9 +9,6 @@ from central_server import wire
 from central_server.detection_call import DetectionCall
 from central_server.detectors.detector import Query
 from central_server.dispatcher import Dispatcher
-from central_server.errors import BadMessageError
-
-log = logging.getLogger(__name__)
 
 # A status has to fit into the 8 kB that clients take of metadata, however many labels a model has.
 MAX_LIST_CHARS = 1500
@@ -114,48 +110,3 @@ class DetectionServicer:
 def _listed(labels: list[str]) -> str:
     text = ", ".join(labels)
     return text if len(text) <= MAX_LIST_CHARS else f"{text[:MAX_LIST_CHARS]}…"
-
-
-class ControlServicer:
-    """Answers Watch: today's only wish is the drain."""
-
-    def __init__(self, grace_ms: int, max_watching: int) -> None:
-        self._grace_ms = grace_ms
-        self._max_watching = max_watching
-        self._watching = 0
-        self._draining = asyncio.Event()
-
-    def handler(self) -> grpc.GenericRpcHandler:
-        """Give what a gRPC server registers."""
-        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(self.watch)
-        return grpc.method_handlers_generic_handler(wire.CONTROL_SERVICE, {"Watch": method})
-
-    async def watch(self, message: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
-        """Stay open; tell when the server drains."""
-        if self._watching >= self._max_watching:
-            await context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, f"over capacity: {self._watching} agents watch"
-            )
-        self._watching += 1
-        try:
-            await self._watch(message, context)
-        finally:
-            self._watching -= 1
-
-    async def _watch(self, message: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
-        try:
-            request = wire.parse_watch_request(message)
-        except BadMessageError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        log.info(
-            "agent %r with %d cameras watches from %s",
-            request.agent_version,
-            len(request.camera_ids),
-            context.peer(),
-        )
-        await self._draining.wait()
-        await context.write(wire.build_drain("the server is shutting down", self._grace_ms))
-
-    def drain(self) -> None:
-        """Tell every watching agent."""
-        self._draining.set()

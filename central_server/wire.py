@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from central_server.errors import BadMessageError
 from central_server.frame import Answer, Detections, EncodedImage, Frame, ImageFormat, Outcome
+from central_server.wish import FrameRate, Viewing, Wish
 from cython_ext.messages import read_detect_request, write_detect_response
 
 DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
@@ -24,7 +25,8 @@ MIN_SCORE_KEY = "camera-ai-min-score"
 MAX_NAME_CHARS = 128
 # Of a bad value a client is told the beginning.
 MAX_ECHO_CHARS = 40
-MAX_CAMERAS_OF_AGENT = 10_000
+# Kept for as long as the agent watches.
+MAX_CAMERAS_OF_AGENT = 1000
 # More objects than anybody can look at are a fault of the detector; the best are answered.
 MAX_OBJECTS = 1000
 FORMATS = {int(known): known for known in ImageFormat}
@@ -46,6 +48,8 @@ class WatchRequest:
 
     agent_version: str
     camera_ids: tuple[str, ...]
+    gateway: str = ""
+    """Empty from an agent of a version that does not tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,23 @@ def build_drain(reason: str, grace_ms: int) -> bytes:
     return control_pb2.Wish(drain=control_pb2.Drain(reason=reason, grace_ms=grace_ms)).SerializeToString()
 
 
+def build_wish(camera: str, wish: Wish) -> bytes:
+    """Write the Wish that tells what is wished of a camera."""
+    if isinstance(wish, FrameRate):
+        message = control_pb2.Wish(
+            frame_rate=control_pb2.FrameRate(camera_id=camera, frames_per_second=wish.frames_per_second)
+        )
+    elif isinstance(wish, Viewing):
+        message = control_pb2.Wish(viewing=control_pb2.Viewing(camera_id=camera, watched=wish.watched))
+    else:
+        polygons = [
+            control_pb2.Polygon(points=[control_pb2.Point(x_norm=x, y_norm=y) for x, y in polygon])
+            for polygon in wish.polygons
+        ]
+        message = control_pb2.Wish(masks=control_pb2.Masks(camera_id=camera, polygons=polygons))
+    return message.SerializeToString()
+
+
 def parse_watch_request(data: bytes) -> WatchRequest:
     """Read a WatchRequest.
 
@@ -188,4 +209,4 @@ def parse_watch_request(data: bytes) -> WatchRequest:
             f"found {len(message.camera_ids)} camera ids, expected at most {MAX_CAMERAS_OF_AGENT}"
         )
     camera_ids = tuple(camera_id[:MAX_NAME_CHARS] for camera_id in message.camera_ids)
-    return WatchRequest(message.agent_version[:MAX_NAME_CHARS], camera_ids)
+    return WatchRequest(message.agent_version[:MAX_NAME_CHARS], camera_ids, message.gateway[:MAX_NAME_CHARS])

@@ -77,8 +77,8 @@ def test_an_agent_names_a_bounded_number_of_cameras() -> None:
     camera = bytes([18, 2]) + b"ab"  # camera_ids
 
     assert wire.parse_watch_request(control_request + camera * 3) == wire.WatchRequest("1.0", ("ab",) * 3)
-    with pytest.raises(BadMessageError, match="found 10001 camera ids, expected at most 10000"):
-        wire.parse_watch_request(camera * 10_001)
+    with pytest.raises(BadMessageError, match="found 1001 camera ids, expected at most 1000"):
+        wire.parse_watch_request(camera * 1001)
     with pytest.raises(BadMessageError, match="no WatchRequest"):
         wire.parse_watch_request(b"\xff")
 
