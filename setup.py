@@ -118,12 +118,17 @@ def kernels():
 
 
 setup(
-    packages=["camera_ai", *find_packages(include=["cython_ext", "edge_agent*", "central_server*"])],
-    package_dir={"camera_ai": "proto/camera_ai"},
+    packages=[
+        "camera_ai",
+        "edge_agent.systemd",
+        *find_packages(include=["cython_ext", "edge_agent*", "central_server*"]),
+    ],
+    package_dir={"camera_ai": "proto/camera_ai", "edge_agent.systemd": "systemd"},
     package_data={
         "camera_ai": ["*.proto", "py.typed"],
         "cython_ext": ["*.pyi", "*.pxd", "*.h", "*.hpp", "py.typed"],
         "edge_agent": ["media/walkers.mp4", "py.typed"],
+        "edge_agent.systemd": ["*.service", "*.conf"],
         "central_server": [
             "media/walkers-*.jpg",
             "models/LICENSE",

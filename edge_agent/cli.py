@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent.commands import camera, imports, listing, trial
+from edge_agent.commands import camera, imports, listing, service, trial
 from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
 
@@ -153,7 +153,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera, listing, imports, trial):
+for commands in (camera, listing, imports, trial, service):
     app.add_typer(commands.app)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edge_agent import log as log_output
 from edge_agent.agent import Agent
 from edge_agent.config import AgentConfig, ServerConfig
 from edge_agent.config.file import load_to_run
@@ -18,6 +19,7 @@ from edge_agent.config.secrets import Secrets
 from edge_agent.errors import AgentError
 from edge_agent.result import Result
 from edge_agent.results import ResultWriter
+from edge_agent.service import Notifier, Service, status_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +48,7 @@ def run(config_path: Path, results: str | None, table: bool) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     config, secrets = load_to_run(config_path)
     assert config.server is not None, "load_to_run demands one"  # noqa: S101
-    _write_times_into_the_log()
+    log_output.begin()
     with contextlib.ExitStack() as outputs:
         writer = outputs.enter_context(ResultWriter(results)) if results else None
         view = _View(config.server, outputs) if table else None
@@ -93,6 +95,7 @@ class _Run:
         self._server = server
         self._on_result = on_result
         self._view = view
+        self._server_status = ""
         self._stopping = asyncio.Event()
         self._reloading = asyncio.Event()
 
@@ -104,14 +107,19 @@ class _Run:
         agent = Agent(self._server, self._on_result, self._tell_server_status)
         if self._view is not None:
             self._view.table.watch = agent.watch
+        service = Service(Notifier.from_environment(), lambda: self._in_a_line(agent))
         try:
             await self._apply(agent, config, secrets)
+            service.ready()
             while not self._stopping.is_set():
                 await self._next_signal()
                 if self._reloading.is_set():
                     self._reloading.clear()
+                    service.reloading()
                     await self._reload(agent)
+                    service.ready()
         finally:
+            service.stopping()
             await agent.stop()
 
     async def _next_signal(self) -> None:
@@ -138,16 +146,14 @@ class _Run:
         if self._view is not None:
             self._view.table.show(agent.cameras)
 
+    def _in_a_line(self, agent: Agent) -> str:
+        statuses = [agent.watch(name)[0] for name in agent.cameras]
+        return status_line([status.state for status in statuses if status], self._server_status)
+
     def _tell_server_status(self, status: str) -> None:
+        self._server_status = status
         if self._view is not None:
             self._view.table.server_status = status
-
-
-def _write_times_into_the_log() -> None:
-    """Give the log times and levels, but for the journal, which has its own."""
-    if "JOURNAL_STREAM" not in os.environ:
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
 
 def _leave_hung_threads() -> None:

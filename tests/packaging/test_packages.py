@@ -27,6 +27,9 @@ NEEDED = {
     "central_server/models/LICENSE",
     *(f"central_server/media/walkers-{frame}.jpg" for frame in ("050", "150", "250", "350")),
     "edge_agent/media/walkers.mp4",
+    "edge_agent/systemd/edge-agent.service",
+    "edge_agent/systemd/edge-agent-video-devices.conf",
+    "edge_agent/systemd/camera-ai-agent.conf",
 }  # fmt: skip
 PROGRAMS = ("edge_agent", "central_server", "cython_ext")
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
