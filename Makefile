@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext
 
 # Each target uses all processors by itself, and pip writes to one environment.
 .NOTPARALLEL:
-.PHONY: demo test soak check sanitize tsan asan ubsan reference bench clean
+.PHONY: demo test soak check sanitize tsan asan ubsan reference bench contract clean
 
 demo: $(VENV)/.demo-ready
 	@$(BIN)/python tools/demo.py --duration $(DURATION)
@@ -38,6 +38,10 @@ reference: $(REFERENCE)/.tested
 
 bench: $(VENV)/.test-ready $(REFERENCE)/.tested
 	$(BIN)/python -m bench $(ARGS)
+
+# Once for each release: what its agents and servers speak is kept, and spoken by the tests for good.
+contract: $(VENV)/.test-ready
+	$(BIN)/python tools/keep_contract.py
 
 clean:
 	rm -rf $(VENV) $(REFERENCE) build dist demo-run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
