@@ -113,3 +113,46 @@ def expect_channels(name: str, value: Any) -> tuple[float, float, float]:
     if not all(abs(number) <= FLOAT32_MAX for number in (first, second, third)):
         raise ValueError(f"{name}: expected finite float32 numbers, got {value!r}")
     return first, second, third
+
+
+def expect_plane(name: str, value: Any, height: int, width: int) -> None:
+    """Require a plane of a decoded picture: uint8 (height, width), rows apart by at least a row.
+
+    Raises:
+        TypeError: `value` is no array, or of another dtype.
+        ValueError: another shape, pixels of a row that do not lie side by side, or rows that overlap.
+
+    """
+    wanted = f"{name}: expected a uint8 array of shape ({height}, {width})"
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{wanted}, got {type(value).__name__}")
+    if value.dtype != np.uint8:
+        raise TypeError(f"{wanted}, got {value.dtype} {value.shape}")
+    if value.shape != (height, width):
+        raise ValueError(f"{wanted}, got {value.dtype} {value.shape}")
+    between_rows, between_pixels = value.strides
+    if (width > 1 and between_pixels != 1) or (height > 1 and between_rows < width):
+        raise ValueError(f"{wanted} with strides (at least {width}, 1), got strides {value.strides}")
+
+
+def expect_mask_of(name: str, value: Any, shape: tuple[int, int]) -> None:
+    """Require a mask of a grid: bool or uint8 of this shape, C-contiguous; errors as `expect_array`."""
+    is_bool = isinstance(value, np.ndarray) and value.dtype == np.bool_
+    expect_array(name, value, np.bool_ if is_bool else np.uint8, shape)
+
+
+def expect_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """Return a finite number above 0, or 0 as well, as a float.
+
+    Raises:
+        TypeError: no number.
+        ValueError: a number out of the range that float32 holds, NaN included.
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    if not (0 < value <= FLOAT32_MAX or (or_zero and value == 0)):
+        raise ValueError(
+            f"{name}: expected a number {'of at least' if or_zero else 'above'} 0, got {value!r}"
+        )
+    return float(value)
