@@ -10,6 +10,7 @@ import typer
 
 from central_server import operate
 from central_server.errors import ServerError
+from central_server.records import command as records
 
 PROGRAM = "central-server"
 
@@ -113,6 +114,20 @@ def serve(
             envvar="CAMERA_AI_CONTROL",
         ),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the gateways' records are kept; without it gateways keep their own.",
+            envvar="CAMERA_AI_DATA",
+        ),
+    ] = None,
+    records_days: Annotated[
+        float, typer.Option(min=0.01, max=36_500, callback=_a_number, help="Older records go.")
+    ] = 90.0,
+    records_mb: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Megabytes of records; beyond it the oldest go.")
+    ] = 1000,
     log_level: Annotated[str, typer.Option(help=" | ".join(LOG_LEVELS))] = "info",
 ) -> None:
     """Serve until SIGTERM; prints `listening HOST:PORT` once ready."""
@@ -136,6 +151,7 @@ def serve(
     from central_server.image import ImageLimits
     from central_server.listen import TlsFiles, parse_address
     from central_server.log import start_log
+    from central_server.records.store import Retention
     from central_server.server import ServeOptions
     from central_server.server import serve as run_server
 
@@ -161,6 +177,8 @@ def serve(
         insecure=insecure,
         drain_grace_s=drain_grace_s,
         control=control,
+        data=data,
+        retention=Retention(records_days * 86400, records_mb << 20),
     )
     # Its loop costs a frame less processor time than asyncio's own.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -246,6 +264,7 @@ def capacity(
 
 
 app.add_typer(operate.app)
+app.add_typer(records.app, name="records")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from central_server.detectors import registry
 from central_server.detectors.detector import Detector, DetectorOptions
 from central_server.dispatcher import Dispatcher
 from central_server.engine import Engine
-from central_server.errors import ListenError
+from central_server.errors import ListenError, OptionError
 from central_server.image import ImageLimits
 from central_server.listen import (
     Address,
@@ -28,6 +28,9 @@ from central_server.listen import (
     read_key_and_certificate,
 )
 from central_server.operator_socket import OperatorSocket
+from central_server.records.servicer import TelemetryServicer
+from central_server.records.store import Retention
+from central_server.records.writer import RecordWriter
 from central_server.servicer import DetectionServicer
 from central_server.wishes import Wishes
 
@@ -65,6 +68,9 @@ class ServeOptions:
     insecure: bool = False
     drain_grace_s: float = 10.0
     control: Path | None = None
+    data: Path | None = None
+    """The directory for records; None keeps none."""
+    retention: Retention = field(default_factory=Retention)
 
 
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
@@ -124,19 +130,25 @@ class Server:
             options.min_score,
             options.max_streams,
         )
+        self._records = self._make_writer()
+        self._telemetry = TelemetryServicer(self._records, options.max_streams)
         self._grpc = grpc.aio.server(
             options=channel_options(options),
-            maximum_concurrent_rpcs=2 * options.max_streams
+            maximum_concurrent_rpcs=3 * options.max_streams
             + SPARE_WATCHES
             + MAX_HEALTH_WATCHES
             + SPARE_CALLS,
         )
-        self._grpc.add_generic_rpc_handlers((self._detection.handler(), self._control.handler()))
+        self._grpc.add_generic_rpc_handlers(
+            (self._detection.handler(), self._control.handler(), self._telemetry.handler())
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         port = self._bind()
         if self._operator is not None:
             self._operator.bind()
         self._engine.start()
+        if self._records is not None:
+            self._records.start()
         self._expiry = asyncio.create_task(self._expire())
         await self._grpc.start()
         if self._operator is not None:
@@ -154,6 +166,7 @@ class Server:
         await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._control.drain()
         self._detection.drain()
+        self._telemetry.drain()
         if not await self._detection.all_ended(self._options.drain_grace_s):
             log.warning("%d streams did not end in time and are cut", self._detection.open_streams)
         self._expiry.cancel()
@@ -161,10 +174,22 @@ class Server:
             await self._operator.close()
         await self._grpc.stop(CLOSE_GRACE_S)
         await self._detection.all_ended(CLOSE_GRACE_S)
+        if self._records is not None and not await asyncio.to_thread(self._records.close):
+            log.warning("the records' disk did not answer in time: what was not acknowledged comes again")
         self._engine.stop()
         await asyncio.to_thread(self._engine.join, CLOSE_GRACE_S)
         self._engine.close()
         log.info("stopped; frames: %s", in_words(self._dispatcher.counters.total()))
+
+    def _make_writer(self) -> RecordWriter | None:
+        data = self._options.data
+        if data is None:
+            return None
+        try:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"--data {data}: {error.strerror}") from error
+        return RecordWriter(data, self._options.retention)
 
     async def _expire(self) -> None:
         while True:
@@ -203,7 +228,7 @@ def channel_options(options: ServeOptions) -> list[tuple[str, int]]:
         # A port in use is an error, not shared with whoever has it.
         ("grpc.so_reuseport", 0),
         # A message above the announced limit still gets its answer; above twice that gRPC ends the call.
-        ("grpc.max_receive_message_length", 2 * options.limits.max_bytes),
+        ("grpc.max_receive_message_length", max(2 * options.limits.max_bytes, wire.MAX_BATCH_BYTES)),
         # Identity only: a compressed message could expand a thousandfold before anybody looks at it.
         ("grpc.compression_enabled_algorithms_bitset", 1),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_S * 1000),

@@ -1,22 +1,27 @@
 """The only module of the server that touches protobuf messages and call metadata."""
 
+import math
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
-from camera_ai import control_pb2, detection_pb2
+from camera_ai import control_pb2, detection_pb2, telemetry_pb2
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from numpy.typing import NDArray
 
 from central_server.errors import BadMessageError
 from central_server.frame import Answer, Detections, EncodedImage, Frame, ImageFormat, Outcome
+from central_server.record import NewRecord, RecordBatch
 from central_server.wish import FrameRate, Viewing, Wish
 from cython_ext.messages import read_detect_request, write_detect_response
 
 DETECTION_SERVICE = detection_pb2.DESCRIPTOR.services_by_name["ObjectDetection"].full_name
 CONTROL_SERVICE = control_pb2.DESCRIPTOR.services_by_name["Control"].full_name
+TELEMETRY_SERVICE = telemetry_pb2.DESCRIPTOR.services_by_name["Telemetry"].full_name
 
 LABELS_KEY = "camera-ai-labels"
 MIN_SCORE_KEY = "camera-ai-min-score"
@@ -29,6 +34,18 @@ MAX_ECHO_CHARS = 40
 MAX_CAMERAS_OF_AGENT = 1000
 # More objects than anybody can look at are a fault of the detector; the best are answered.
 MAX_OBJECTS = 1000
+# A batch is read as a whole, and in one go.
+MAX_BATCH_BYTES = 256 << 10
+MAX_BATCH_RECORDS = 1000
+MAX_RECORD_BYTES = 16 << 10
+# SQLite's integers have a sign.
+MAX_SEQUENCE = 2**63 - 1
+RECORD_KINDS = {
+    "camera_state": "camera state",
+    "motion": "motion",
+    "reading": "reading",
+    "dropped": "dropped",
+}
 FORMATS = {int(known): known for known in ImageFormat}
 
 Metadata = tuple[tuple[str, str], ...]
@@ -210,3 +227,95 @@ def parse_watch_request(data: bytes) -> WatchRequest:
         )
     camera_ids = tuple(camera_id[:MAX_NAME_CHARS] for camera_id in message.camera_ids)
     return WatchRequest(message.agent_version[:MAX_NAME_CHARS], camera_ids, message.gateway[:MAX_NAME_CHARS])
+
+
+def check_batch_size(data: bytes) -> None:
+    """Look at a RecordBatch's size before anything else does.
+
+    Raises:
+        BadMessageError: it is too large.
+
+    """
+    if len(data) > MAX_BATCH_BYTES:
+        raise BadMessageError(f"found a batch of {len(data)} bytes, expected at most {MAX_BATCH_BYTES}")
+
+
+def parse_batch(data: bytes) -> RecordBatch:
+    """Read a RecordBatch.
+
+    Raises:
+        BadMessageError: the bytes are none, or its ids are not what the contract says.
+
+    """
+    check_batch_size(data)
+    try:
+        batch = telemetry_pb2.RecordBatch.FromString(data)
+    except DecodeError as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no RecordBatch") from error
+    if not 0 < len(batch.records) <= MAX_BATCH_RECORDS:
+        raise BadMessageError(f"found {len(batch.records)} records, expected 1 to {MAX_BATCH_RECORDS}")
+    records, refused, before = [], [], 0
+    for message in batch.records:
+        if not before < message.sequence <= MAX_SEQUENCE:
+            raise BadMessageError(f"found sequence {message.sequence} after {before}, expected a greater one")
+        before = message.sequence
+        try:
+            records.append(_new_record(message))
+        except ValueError as error:
+            refused.append((message.sequence, str(error)))
+    return RecordBatch(
+        _spool_id(batch.spool_id), batch.gateway[:MAX_NAME_CHARS], tuple(records), tuple(refused), before
+    )
+
+
+def _spool_id(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise BadMessageError(f"found spool id {text[:MAX_ECHO_CHARS]!r}, expected a UUID") from None
+
+
+def _new_record(message: telemetry_pb2.Record) -> NewRecord:
+    body = message.SerializeToString()
+    if len(body) > MAX_RECORD_BYTES:
+        raise ValueError(f"found {len(body)} bytes, expected at most {MAX_RECORD_BYTES}")
+    if len(message.camera_id) > MAX_NAME_CHARS:
+        raise ValueError(
+            f"found a camera id of {len(message.camera_id)} characters, expected at most {MAX_NAME_CHARS}"
+        )
+    which = message.WhichOneof("body")
+    if which is None and not len(UnknownFieldSet(message)):
+        raise ValueError("found no body")
+    reading, motion = message.reading, message.motion
+    if not all(map(math.isfinite, (reading.value, reading.battery_level, motion.peak_share))):
+        raise ValueError("found a figure that is no number")
+    return NewRecord(
+        message.sequence,
+        message.camera_id,
+        message.time_ns,
+        message.clock_trust != telemetry_pb2.CLOCK_TRUST_UNSET,
+        which.replace("_", " ") if which in RECORD_KINDS else "unknown",
+        body,
+    )
+
+
+def build_ack(through_sequence: int, refused: Iterable[tuple[int, str]]) -> bytes:
+    """Write a RecordAck."""
+    return telemetry_pb2.RecordAck(
+        through_sequence=through_sequence,
+        refused=[
+            telemetry_pb2.RefusedRecord(sequence=sequence, reason=reason) for sequence, reason in refused
+        ],
+    ).SerializeToString()
+
+
+def record_fields(body: bytes) -> dict[str, Any]:
+    """Give what a stored record says, by the contract's names; empty for one of a later version."""
+    message = telemetry_pb2.Record.FromString(body)
+    which = message.WhichOneof("body")
+    trust = telemetry_pb2.ClockTrust.Name(message.clock_trust) if message.clock_trust in range(4) else "?"
+    fields: dict[str, Any] = {"time_ns": message.time_ns, "clock": trust.removeprefix("CLOCK_TRUST_").lower()}
+    if which is None:
+        return fields
+    part = getattr(message, which)
+    return fields | {field.name: getattr(part, field.name) for field in part.DESCRIPTOR.fields}

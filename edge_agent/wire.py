@@ -5,16 +5,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from camera_ai import control_pb2, detection_pb2
+from camera_ai import control_pb2, detection_pb2, telemetry_pb2
 from google.protobuf.message import DecodeError
 
 from edge_agent.config import CameraConfig
 from edge_agent.errors import one_line
 from edge_agent.frame import Frame
+from edge_agent.record import ClockTrust, Dropped, Motion, Reading, Record, StateChange
 from edge_agent.result import Answer, Object
 
 DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
 WATCH = "/camera_ai.Control/Watch"
+REPORT_RECORDS = "/camera_ai.Telemetry/ReportRecords"
 
 # The most that an age or a maximum age can say on the wire.
 MAX_AGE_MS = 2**32 - 1
@@ -124,3 +126,71 @@ def parse_drain(data: bytes) -> str | None:
     except DecodeError as error:
         raise BadMessageError(f"found {len(data)} bytes that are no Wish") from error
     return wish.drain.reason if wish.WhichOneof("wish") == "drain" else None
+
+
+TRUST = {
+    ClockTrust.GOOD: telemetry_pb2.CLOCK_TRUST_GOOD,
+    ClockTrust.UNSET: telemetry_pb2.CLOCK_TRUST_UNSET,
+    ClockTrust.STEPPED: telemetry_pb2.CLOCK_TRUST_STEPPED,
+}
+
+
+def build_record(record: Record) -> bytes:
+    """Write a Record, still without its sequence."""
+    message = telemetry_pb2.Record(
+        camera_id=record.camera, time_ns=record.time_ns, clock_trust=TRUST[record.clock_trust]
+    )
+    match record.body:
+        case StateChange(state, reason, previous_state, previous_ms):
+            change = message.camera_state
+            change.state, change.reason, change.previous_state = state, one_line(reason), previous_state
+            change.previous_ms = previous_ms
+        case Motion(duration_ms, peak_share):
+            message.motion.duration_ms, message.motion.peak_share = duration_ms, peak_share
+        case Dropped(records, first_sequence, last_sequence):
+            dropped = message.dropped
+            dropped.records, dropped.first_sequence, dropped.last_sequence = (
+                records,
+                first_sequence,
+                last_sequence,
+            )
+        case Reading() as reading:
+            message.reading.CopyFrom(_reading(reading, record.time_ns))
+    return message.SerializeToString()
+
+
+def _reading(reading: Reading, time_ns: int) -> telemetry_pb2.Reading:
+    return telemetry_pb2.Reading(
+        device_id=reading.device_id,
+        value=reading.value,
+        timestamp=time_ns // 10**6,
+        unit=reading.unit,
+        location=reading.location,
+        battery_level=reading.battery_percent or 0.0,
+        status=reading.status,
+        firmware_version=reading.firmware_version,
+    )
+
+
+def build_batch(spool_id: str, gateway: str, records: Iterable[tuple[int, bytes]]) -> bytes:
+    """Write a RecordBatch of sequences and what `build_record` wrote for them."""
+    batch = telemetry_pb2.RecordBatch(spool_id=spool_id, gateway=gateway)
+    for sequence, body in records:
+        message = batch.records.add()
+        message.MergeFromString(body)
+        message.sequence = sequence
+    return batch.SerializeToString()
+
+
+def parse_ack(data: bytes) -> tuple[int, tuple[tuple[int, str], ...]]:
+    """Read a RecordAck: the sequence up to which all is durable or refused, and what is refused, with why.
+
+    Raises:
+        BadMessageError: the bytes are none.
+
+    """
+    try:
+        ack = telemetry_pb2.RecordAck.FromString(data)
+    except DecodeError as error:
+        raise BadMessageError(f"found {len(data)} bytes that are no RecordAck") from error
+    return ack.through_sequence, tuple((item.sequence, one_line(item.reason)) for item in ack.refused)

@@ -1,0 +1,1 @@
+"""Records of gateways: stored before they are acknowledged, once each, for a bounded time and size."""
