@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent.commands import camera, imports, listing, service, trial
+from edge_agent.commands import camera, discover, imports, listing, service, trial
 from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
 
@@ -50,8 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(problem: str) -> None:
+    from edge_agent.log import error_prefix
+
+    prefix = error_prefix(sys.stderr)
     for line in problem.split("\n"):
-        typer.echo(f"{PROGRAM}: {line}", err=True)
+        typer.echo(f"{prefix}{PROGRAM}: {line}", err=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -153,7 +156,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera, listing, imports, trial, service):
+for commands in (camera, listing, imports, trial, discover, service):
     app.add_typer(commands.app)
 
 

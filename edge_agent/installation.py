@@ -116,8 +116,12 @@ def _start(configuration: Path, say: Say) -> None:
         say(f"not started: {error}")
         say(f"then: systemctl start {UNIT.removesuffix('.service')}")
         return
-    # Again where it runs: the program may be another one now.
-    _run("systemctl", "restart", UNIT, timeout_s=START_TIMEOUT_S)
+    try:
+        # Again where it runs: the program may be another one now.
+        _run("systemctl", "restart", UNIT, timeout_s=START_TIMEOUT_S)
+    except AgentError:
+        words = _output("journalctl", "--unit", UNIT, "--lines=4", "--output=cat", "--no-pager")
+        raise AgentError(f"{UNIT} does not start, and is tried again and again; it said: {words}") from None
     say("started: " + _output("systemctl", "show", "--property=StatusText", "--value", UNIT))
 
 

@@ -29,6 +29,11 @@ def begin() -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
 
+def error_prefix(stream: TextIO) -> str:
+    """Give what makes a line an error in the journal; nothing where the stream leads elsewhere."""
+    return f"<{LEVELS[logging.ERROR]}>" if _goes_to_the_journal(stream) else ""
+
+
 def _goes_to_the_journal(stream: TextIO) -> bool:
     """Tell whether a stream is the one that systemd has connected to the journal, and nobody redirected."""
     try:
