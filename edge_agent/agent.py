@@ -5,14 +5,20 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
+from edge_agent import wire
 from edge_agent.capture.capture import Capture
 from edge_agent.client import CameraStream
 from edge_agent.config import AgentConfig, CameraConfig, ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.frame import Frame
+from edge_agent.record import ClockTrust, Record, StateChange
 from edge_agent.result import Result
-from edge_agent.state import CameraState, CameraStatus
+from edge_agent.state import CameraStatus
+from edge_agent.state_machine import CameraStateMachine
+from edge_agent.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +27,7 @@ STOP_POLL_S = 0.02
 
 
 class CameraRunner:
-    """One camera: its capture thread and its stream to the server."""
+    """One camera: its capture thread, its stream to the server, and what is wanted of its frames."""
 
     def __init__(
         self,
@@ -29,16 +35,16 @@ class CameraRunner:
         password: str | None,
         connection: Connection,
         on_result: Callable[[Result], None],
+        on_record: Callable[[Record], None],
     ) -> None:
         self.camera = camera
         self.password = password
-        self.status = CameraStatus.now(CameraState.CONNECTING)
+        self.machine = CameraStateMachine(self._changed)
         self._loop = asyncio.get_running_loop()
-        self._captured = self.status
+        self._on_record = on_record
+        self._wanted = Wanted.of(camera)
         self._capture = Capture(camera, password, self._on_frame, self._on_status)
-        self._stream = CameraStream(
-            camera, connection, on_result, self._on_refusal, self._capture.limit_image_bytes
-        )
+        self._stream = CameraStream(camera, connection, on_result, self.machine.refused, self._facts)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -47,9 +53,19 @@ class CameraRunner:
         self._task = asyncio.create_task(self._stream.run(), name=f"stream-{self.camera.name}")
 
     @property
+    def status(self) -> CameraStatus:
+        """How the camera stands."""
+        return self.machine.status
+
+    @property
     def dropped(self) -> int:
         """How many frames were not sent or not answered."""
         return self._stream.drops.total()
+
+    def want(self, **changes: Any) -> None:
+        """Change what is wanted of the frames from now on: fields of Wanted."""
+        self._wanted = replace(self._wanted, **changes)
+        self._capture.want(self._wanted)
 
     def stop_soon(self) -> None:
         """Tell both to end; nothing is delivered any more."""
@@ -74,21 +90,16 @@ class CameraRunner:
 
     def _on_status(self, status: CameraStatus) -> None:
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._captured_is, status)
+            self._loop.call_soon_threadsafe(self.machine.captured, status)
 
-    def _captured_is(self, status: CameraStatus) -> None:
-        self._captured = status
-        self._tell()
+    def _facts(self, facts: wire.Facts) -> None:
+        self.want(limit_bytes=facts.max_image_bytes, input_wh=facts.input_wh)
 
-    def _on_refusal(self, _reason: str) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
-        refusal = self._stream.refusal
-        status = self.status.then(CameraState.REFUSED, refusal) if refusal else self._captured
-        if (status.state, status.reason) != (self.status.state, self.status.reason):
-            log.info("camera %s: %s", self.camera.name, status)
-        self.status = status
+    def _changed(self, before: CameraStatus, now: CameraStatus) -> None:
+        log.info("camera %s: %s", self.camera.name, now)
+        lasted_ms = round((now.since_s - before.since_s) * 1e3)
+        change = StateChange(now.state, now.reason, before.state, lasted_ms)
+        self._on_record(Record(self.camera.name, time.time_ns(), ClockTrust.GOOD, change))
 
 
 class Agent:
@@ -99,7 +110,9 @@ class Agent:
         server: ServerConfig,
         on_result: Callable[[Result], None],
         on_server_status: Callable[[str], None],
+        on_record: Callable[[Record], None] = lambda _: None,
     ) -> None:
+        self._on_record = on_record
         self._cameras: dict[str, CameraRunner] = {}
         self._on_result = on_result
         self._connection = Connection(server, lambda: self._cameras, on_server_status)
@@ -129,7 +142,9 @@ class Agent:
             runner.stop_soon()
         for name, camera in wanted.items():
             if name not in self._cameras:
-                runner = CameraRunner(camera, password_of(name), self._connection, self._on_result)
+                runner = CameraRunner(
+                    camera, password_of(name), self._connection, self._on_result, self._on_record
+                )
                 self._cameras[name] = runner
                 runner.start()
         self._cameras = {name: self._cameras[name] for name in wanted}

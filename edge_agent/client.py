@@ -60,13 +60,13 @@ class CameraStream:
         connection: Connection,
         on_result: Callable[[Result], None],
         on_refusal: Callable[[str], None],
-        on_image_limit: Callable[[int], None],
+        on_facts: Callable[[wire.Facts], None],
     ) -> None:
         self._camera = camera
         self._connection = connection
         self._on_result = on_result
         self._on_refusal = on_refusal
-        self._on_image_limit = on_image_limit
+        self._on_facts = on_facts
         self._max_image_bytes: int | None = None
         self._window = Window()
         self._changed = asyncio.Event()
@@ -131,9 +131,8 @@ class CameraStream:
                 facts = wire.parse_facts(_pairs(await call.initial_metadata()))
         except TimeoutError:
             raise NoAnswerError(f"nothing from the server within {FACTS_TIMEOUT_S:g} s") from None
-        if facts.max_image_bytes is not None:
-            self._max_image_bytes = facts.max_image_bytes
-            self._on_image_limit(facts.max_image_bytes)
+        self._max_image_bytes = facts.max_image_bytes
+        self._on_facts(facts)
         self._window.size = min(facts.window, MAX_WINDOW)
         self._changed.set()
         reader = asyncio.create_task(self._read(call))

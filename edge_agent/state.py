@@ -18,6 +18,8 @@ class CameraState(StrEnum):
     """Pictures come."""
     STALLED = "stalled"
     """Pictures came, then no packet for the read timeout; the next attempt follows."""
+    SLOW = "slow"
+    """The camera is well; its frames do not get to the server and back in time."""
     OFFLINE = "offline"
     """It could not be reached, or ended the connection; the next attempt follows."""
     AUTHENTICATION_FAILED = "authentication failed"

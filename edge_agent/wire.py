@@ -1,6 +1,7 @@
 """The only module of the agent that touches protobuf messages and call metadata."""
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -8,18 +9,26 @@ from urllib.parse import quote
 from camera_ai import control_pb2, detection_pb2, telemetry_pb2
 from google.protobuf.message import DecodeError
 
-from edge_agent.config import CameraConfig
+from edge_agent.config import CameraConfig, Polygon
+from edge_agent.config.keys import MOST_POINTS, MOST_POLYGONS
 from edge_agent.errors import one_line
 from edge_agent.frame import Frame
 from edge_agent.record import ClockTrust, Dropped, Motion, Reading, Record, StateChange
 from edge_agent.result import Answer, Object
+from edge_agent.wish import Drain, FrameRate, Masks, Viewing, Wish
 
 DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
 WATCH = "/camera_ai.Control/Watch"
 REPORT_RECORDS = "/camera_ai.Telemetry/ReportRecords"
 
+SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 # The most that an age or a maximum age can say on the wire.
 MAX_AGE_MS = 2**32 - 1
+# The most masks with the most points take a third of it.
+MAX_WISH_BYTES = 1 << 16
+LEAST_FPS = 0.1
+MOST_FPS = 60.0
+LEAST_POINTS = 3
 
 
 class BadMessageError(Exception):
@@ -34,6 +43,7 @@ class Facts:
     detector: str = ""
     max_image_bytes: int | None = None
     window: int = 1
+    input_wh: tuple[int, int] | None = None
 
 
 def parse_facts(metadata: Iterable[tuple[str, str | bytes]]) -> Facts:
@@ -49,7 +59,13 @@ def parse_facts(metadata: Iterable[tuple[str, str | bytes]]) -> Facts:
         detector=told.get("camera-ai-detector", ""),
         max_image_bytes=number("camera-ai-max-image-bytes"),
         window=number("camera-ai-window") or 1,
+        input_wh=_size(told.get("camera-ai-input-wh", "")),
     )
+
+
+def _size(text: str) -> tuple[int, int] | None:
+    match = SIZE.fullmatch(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def build_wanted(camera: CameraConfig) -> tuple[tuple[str, str], ...]:
@@ -109,23 +125,59 @@ def parse_response(data: bytes) -> Answer:
     )
 
 
-def build_watch_request(version: str, cameras: Iterable[str]) -> bytes:
+def build_watch_request(version: str, cameras: Iterable[str], gateway: str = "") -> bytes:
     """Write a WatchRequest."""
-    return control_pb2.WatchRequest(agent_version=version, camera_ids=list(cameras)).SerializeToString()
+    return control_pb2.WatchRequest(
+        agent_version=version, camera_ids=list(cameras), gateway=gateway
+    ).SerializeToString()
 
 
-def parse_drain(data: bytes) -> str | None:
-    """Read a Wish: the reason if it is a drain, None for any other.
+def parse_wish(data: bytes) -> Wish | None:
+    """Read a Wish; None for a kind of a later version.
 
     Raises:
-        BadMessageError: the bytes are none.
+        BadMessageError: the bytes are none, or hold what cannot be meant: it is taken whole or not at all.
 
     """
+    if len(data) > MAX_WISH_BYTES:
+        raise BadMessageError(f"found a wish of {len(data)} bytes, expected at most {MAX_WISH_BYTES}")
     try:
-        wish = control_pb2.Wish.FromString(data)
+        message = control_pb2.Wish.FromString(data)
     except DecodeError as error:
         raise BadMessageError(f"found {len(data)} bytes that are no Wish") from error
-    return wish.drain.reason if wish.WhichOneof("wish") == "drain" else None
+    match message.WhichOneof("wish"):
+        case "drain":
+            return Drain(message.drain.reason, message.drain.grace_ms)
+        case "frame_rate":
+            fps = message.frame_rate.frames_per_second
+            # A float of 32 bits: 0.1 is a little more, 60 is 60.
+            if fps != 0 and not LEAST_FPS <= fps <= MOST_FPS:
+                raise BadMessageError(
+                    f"found {fps:g} frames a second, expected 0 or {LEAST_FPS:g} to {MOST_FPS:g}"
+                )
+            return FrameRate(message.frame_rate.camera_id, fps)
+        case "viewing":
+            return Viewing(message.viewing.camera_id, message.viewing.watched)
+        case "masks":
+            return Masks(message.masks.camera_id, _polygons(message.masks))
+        case _:
+            return None
+
+
+def _polygons(masks: control_pb2.Masks) -> tuple[Polygon, ...]:
+    if len(masks.polygons) > MOST_POLYGONS:
+        raise BadMessageError(f"found {len(masks.polygons)} masks, expected at most {MOST_POLYGONS}")
+    polygons = []
+    for polygon in masks.polygons:
+        if not LEAST_POINTS <= len(polygon.points) <= MOST_POINTS:
+            raise BadMessageError(
+                f"found a mask of {len(polygon.points)} points, expected {LEAST_POINTS} to {MOST_POINTS}"
+            )
+        points = tuple((point.x_norm, point.y_norm) for point in polygon.points)
+        if not all(0 <= value <= 1 for point in points for value in point):
+            raise BadMessageError("found a mask with a point outside of the frame")
+        polygons.append(points)
+    return tuple(polygons)
 
 
 TRUST = {

@@ -17,6 +17,7 @@ from edge_agent.config import CameraConfig
 from edge_agent.config.source_url import source_kind
 from edge_agent.frame import Frame
 from edge_agent.state import CameraState, CameraStatus
+from edge_agent.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +71,9 @@ class Capture:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def limit_image_bytes(self, limit_bytes: int) -> None:
-        """Deliver no frame whose image is larger; may be called from any thread, at any time."""
-        self._maker.encoder.limit_bytes = limit_bytes
+    def want(self, wanted: Wanted) -> None:
+        """Make the frames from now on so; may be called from any thread, at any time."""
+        self._maker.wanted = wanted
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -15,6 +15,7 @@ from edge_agent.capture.source import CodedPicture, Source
 from edge_agent.capture.thinning import Thinner
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
+from edge_agent.wanted import Wanted
 
 MOST_DAMAGED_IN_A_ROW = 10
 """Of pictures that stand by themselves, before the camera is said to send none that can be decoded."""
@@ -38,6 +39,7 @@ class FrameMaker:
 
     def __init__(self, camera: CameraConfig, timeline: Timeline, counters: CaptureCounters) -> None:
         self.encoder = JpegEncoder(camera.max_width, camera.jpeg_quality)
+        self._wanted = Wanted.of(camera)
         self._camera = camera.name
         self._timeline = timeline
         self._counters = counters
@@ -45,6 +47,16 @@ class FrameMaker:
         self._gate = KeyframeGate()
         self._damaged_in_a_row = 0
         self._frame_id = 0
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is wanted of the frames; another thread may replace it."""
+        return self._wanted
+
+    @wanted.setter
+    def wanted(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self.encoder.limit_bytes = wanted.limit_bytes
 
     def begin(self) -> None:
         """Expect a new connection or round: nothing of the one before is known of it."""

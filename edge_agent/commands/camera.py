@@ -10,10 +10,11 @@ from edge_agent.commands.typed import (
     check_password,
     given,
     typed_credentials,
+    typed_polygons,
     typed_source,
     usage_errors,
 )
-from edge_agent.config import Transport
+from edge_agent.config import Decode, Motion, Transport
 from edge_agent.config.keys import CAMERA_RULES, camera_from
 from edge_agent.config.rules import unknown
 from edge_agent.config.source_url import Source, redacted
@@ -58,6 +59,39 @@ MinScore = Annotated[
 MaxAgeMs = Annotated[
     int | None, typer.Option("--max-age-ms", help="Older frames are not looked at; 1000 where not set.")
 ]
+DecodeOption = Annotated[
+    Decode | None,
+    typer.Option("--decode", help="Which pictures are decoded; auto, where not set, as few as --fps needs."),
+]
+MotionOption = Annotated[
+    Motion | None,
+    typer.Option("--motion", help="on: of a still scene only a frame every few seconds; off where not set."),
+]
+MotionSensitivity = Annotated[
+    int | None, typer.Option("--motion-sensitivity", help="1 to 100; 50 where not set.")
+]
+POLYGON = "X,Y X,Y X,Y"
+MotionMasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--motion-mask",
+        metavar=POLYGON,
+        help="A region to ignore, its corners from 0 to 1; may be repeated. All are set anew.",
+    ),
+]
+PrivacyMasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--privacy-mask",
+        metavar=POLYGON,
+        help="A region that is blacked out before a picture leaves the gateway; may be repeated."
+        " All are set anew.",
+    ),
+]
+MaxKbit = Annotated[
+    float | None,
+    typer.Option("--max-kbit", help="Kilobits a second that its pictures may take; no bound where not set."),
+]
 Loop = Annotated[bool | None, typer.Option("--loop/--no-loop", help="Play a file again when it ends.")]
 ConnectTimeoutS = Annotated[
     float | None,
@@ -90,6 +124,12 @@ def add_camera(
     labels: Labels = None,
     min_score: MinScore = None,
     max_age_ms: MaxAgeMs = None,
+    decode: DecodeOption = None,
+    motion: MotionOption = None,
+    motion_sensitivity: MotionSensitivity = None,
+    motion_masks: MotionMasks = None,
+    privacy_masks: PrivacyMasks = None,
+    max_kbit: MaxKbit = None,
     loop: Loop = None,
     connect_timeout_s: ConnectTimeoutS = None,
     read_timeout_s: ReadTimeoutS = None,
@@ -111,6 +151,12 @@ def add_camera(
         labels=labels,
         min_score=min_score,
         max_age_ms=max_age_ms,
+        decode=decode,
+        motion=motion,
+        motion_sensitivity=motion_sensitivity,
+        motion_masks=typed_polygons(motion_masks),
+        privacy_masks=typed_polygons(privacy_masks),
+        max_kbit=max_kbit,
         loop=loop,
         connect_timeout_s=connect_timeout_s,
         read_timeout_s=read_timeout_s,
@@ -139,6 +185,12 @@ def set_camera(
     labels: Labels = None,
     min_score: MinScore = None,
     max_age_ms: MaxAgeMs = None,
+    decode: DecodeOption = None,
+    motion: MotionOption = None,
+    motion_sensitivity: MotionSensitivity = None,
+    motion_masks: MotionMasks = None,
+    privacy_masks: PrivacyMasks = None,
+    max_kbit: MaxKbit = None,
     loop: Loop = None,
     connect_timeout_s: ConnectTimeoutS = None,
     read_timeout_s: ReadTimeoutS = None,
@@ -166,6 +218,12 @@ def set_camera(
         labels=labels,
         min_score=min_score,
         max_age_ms=max_age_ms,
+        decode=decode,
+        motion=motion,
+        motion_sensitivity=motion_sensitivity,
+        motion_masks=typed_polygons(motion_masks),
+        privacy_masks=typed_polygons(privacy_masks),
+        max_kbit=max_kbit,
         loop=loop,
         connect_timeout_s=connect_timeout_s,
         read_timeout_s=read_timeout_s,
@@ -197,9 +255,30 @@ def remove_camera(context: typer.Context, name: Name) -> None:
     typer.echo(f"removed {name}")
 
 
+@app.command("enable")
+def enable(context: typer.Context, name: Name) -> None:
+    """Let a camera be captured again."""
+    _enable(context, name, enabled=True)
+
+
+@app.command("disable")
+def disable(context: typer.Context, name: Name) -> None:
+    """Leave a camera out, and keep what is set for it."""
+    _enable(context, name, enabled=False)
+
+
+def _enable(context: typer.Context, name: str, *, enabled: bool) -> None:
+    from edge_agent.config.edit import editing
+
+    settings: Settings = context.obj
+    with editing(settings.config) as edit:
+        edit.set_camera(name, {"enabled": enabled})
+    typer.echo(f"{'enabled' if enabled else 'disabled'} {name}")
+
+
 def _unset_key(option: str) -> str:
     key = option.removeprefix("--").replace("-", "_")
-    key = "labels" if key == "label" else key
+    key = {"label": "labels", "motion_mask": "motion_masks", "privacy_mask": "privacy_masks"}.get(key, key)
     known = {**{known: None for known in CAMERA_RULES if known != "url"}, "password": None}
     if key not in known:
         raise UsageError(f"--unset: {unknown('option', option, known)}")

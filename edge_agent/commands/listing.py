@@ -1,6 +1,7 @@
 """The commands that show cameras: list-cameras, show-camera. A password is only ever said to be set."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -76,9 +77,13 @@ def _cell(value: object) -> str:
         case float():
             return f"{value:g}"
         case tuple():
-            return ", ".join(value) or "-"
+            return ", ".join(word if isinstance(word, str) else _polygon(word) for word in value) or "-"
         case _:
             return str(value)
+
+
+def _polygon(points: Iterable[tuple[float, float]]) -> str:
+    return "[" + " ".join(f"{x_norm:g},{y_norm:g}" for x_norm, y_norm in points) + "]"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

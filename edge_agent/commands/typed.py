@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge_agent.config.keys import CAMERA_RULES
 from edge_agent.config.rules import BadValueError, has_control_character
 from edge_agent.config.source_url import Source, parse_source, source_kind, source_path
 from edge_agent.errors import UsageError
 
 LONGEST_PASSWORD = 1024
-ARGUMENTS = {"url": "URL", "name": "NAME", "labels": "--label", "address": "HOST:PORT"}
+ARGUMENTS = {
+    "url": "URL",
+    "name": "NAME",
+    "labels": "--label",
+    "motion_masks": "--motion-mask",
+    "privacy_masks": "--privacy-mask",
+    "address": "HOST:PORT",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,13 @@ def typed_source(text: str, *, credentials: bool) -> Source:
 def given(**options: object) -> dict[str, object]:
     """Keep the options that were given, as values of a table."""
     return {key: value for key, value in options.items() if value is not None and value != []}
+
+
+def typed_polygons(typed: list[str] | None) -> object:
+    """Give the polygons of options that were given, each "X,Y X,Y X,Y"; what is none is left for the rule."""
+    if not typed:
+        return None
+    return CAMERA_RULES["privacy_masks"].read(";".join(typed))
 
 
 def typed_credentials(

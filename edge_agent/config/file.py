@@ -4,6 +4,9 @@
 address = "192.0.2.1:50051"
 ca = "central.pem"
 
+[gateway]
+name = "shop-7"
+
 [cameras.door]
 url = "rtsp://192.0.2.20/stream1"
 user = "viewer"
@@ -15,16 +18,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from edge_agent.config import AgentConfig, CameraConfig, ServerConfig
+from edge_agent.config import AgentConfig, CameraConfig, GatewayConfig, ServerConfig
 from edge_agent.config.atomic_file import read_text
-from edge_agent.config.keys import camera_from, server_from
+from edge_agent.config.keys import camera_from, gateway_from, server_from
 from edge_agent.config.rules import BadValueError, bare, shown, unknown
 from edge_agent.config.secrets import Secrets
 from edge_agent.config.toml_text import parse_toml, position_of
 from edge_agent.errors import ConfigError
 
 SYSTEM_PATH = Path("/etc/camera-ai/agent.toml")
-TABLES: Mapping[str, None] = {"server": None, "cameras": None}
+TABLES: Mapping[str, None] = {"server": None, "gateway": None, "cameras": None}
 
 
 def default_path() -> Path:
@@ -80,7 +83,8 @@ def parse(text: str, path: Path) -> AgentConfig:
         name: _camera(name, table, text, path, directory)
         for name, table in document.get("cameras", {}).items()
     }
-    return AgentConfig(server=server, cameras=MappingProxyType(cameras))
+    gateway = _gateway(document.get("gateway", {}), text, path)
+    return AgentConfig(server=server, cameras=MappingProxyType(cameras), gateway=gateway)
 
 
 def check_tables(document: Mapping[str, object], text: str, path: Path) -> None:
@@ -99,6 +103,13 @@ def _server(table: dict[str, object] | None, text: str, path: Path, directory: P
         return server_from(table, directory)
     except BadValueError as error:
         raise _at(path, text, ("server", error.key), f"{_dotted('server', error.key)}: {error}") from None
+
+
+def _gateway(table: dict[str, object], text: str, path: Path) -> GatewayConfig:
+    try:
+        return gateway_from(table)
+    except BadValueError as error:
+        raise _at(path, text, ("gateway", error.key), f"{_dotted('gateway', error.key)}: {error}") from None
 
 
 def _camera(name: str, table: object, text: str, path: Path, directory: Path) -> CameraConfig:

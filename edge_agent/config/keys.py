@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from edge_agent.config import CameraConfig, ServerConfig
+from edge_agent.config import CameraConfig, GatewayConfig, ServerConfig
 from edge_agent.config.address import channel_security, check_server_address
 from edge_agent.config.rules import (
     BadValueError,
@@ -13,6 +13,7 @@ from edge_agent.config.rules import (
     choice,
     flag,
     number,
+    polygons,
     shown,
     text,
     whole,
@@ -38,6 +39,9 @@ def _accept_address(value: object) -> str:
 
 # They travel in the metadata of a call, of which gRPC takes 8 kB.
 MOST_LABEL_BYTES = 4096
+MOST_POLYGONS = 32
+MOST_POINTS = 64
+KBIT = number(1, 10_000_000)
 
 CAMERA_RULES: Mapping[str, Rule] = {
     "url": Rule("text: a URL, or the path of a device or file", _accept_url, str, secret=True),
@@ -49,6 +53,12 @@ CAMERA_RULES: Mapping[str, Rule] = {
     "labels": words("labels", longest=64, most_bytes=MOST_LABEL_BYTES),
     "min_score": number(0, 1),
     "max_age_ms": whole(10, 60_000),
+    "decode": choice("auto", "all", "reference", "keyframes"),
+    "motion": choice("off", "on"),
+    "motion_sensitivity": whole(1, 100),
+    "motion_masks": polygons(MOST_POLYGONS, MOST_POINTS),
+    "privacy_masks": polygons(MOST_POLYGONS, MOST_POINTS),
+    "max_kbit": KBIT,
     "loop": flag(),
     "connect_timeout_s": number(0.1, 300),
     "read_timeout_s": number(0.1, 300),
@@ -60,6 +70,12 @@ SERVER_RULES: Mapping[str, Rule] = {
     "ca": text("the path of a PEM file", longest=4096),
     "tls": flag(),
     "insecure": flag(),
+}
+
+GATEWAY_RULES: Mapping[str, Rule] = {
+    "name": text("a name", longest=64),
+    "max_kbit": KBIT,
+    "spool_mb": whole(1, 100_000),
 }
 
 
@@ -78,6 +94,11 @@ def camera_from(name: str, table: Mapping[str, object], directory: Path) -> Came
     if camera.user is not None and source_kind(camera.url) in ("device", "file"):
         raise BadValueError("user", "a device or a file has no user")
     return camera
+
+
+def gateway_from(table: Mapping[str, object]) -> GatewayConfig:
+    """Make the gateway of its table; raises BadValueError."""
+    return GatewayConfig(**checked(table, GATEWAY_RULES))
 
 
 def server_from(table: Mapping[str, object], directory: Path) -> ServerConfig:

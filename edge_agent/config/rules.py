@@ -159,6 +159,50 @@ def words(what: str, longest: int, most_bytes: int) -> Rule:
     )
 
 
+def polygons(most: int, most_points: int) -> Rule:
+    """Allow an array of polygons, each an array of [x, y] from 0 to 1; in a table's cell as typed.
+
+    Typed, the points of a polygon are parted by blanks, its polygons by semicolons: 0,0 0.5,0 0.5,1; …
+    """
+
+    def fraction(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError
+        return float(value)
+
+    def point(value: object) -> tuple[float, float]:
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError
+        return fraction(value[0]), fraction(value[1])
+
+    def polygon(value: object) -> tuple[tuple[float, float], ...]:
+        if not isinstance(value, list | tuple) or not 3 <= len(value) <= most_points:
+            raise ValueError
+        return tuple(map(point, value))
+
+    def accept(value: object) -> tuple[object, ...]:
+        if not isinstance(value, list | tuple) or len(value) > most:
+            raise ValueError
+        return tuple(map(polygon, value))
+
+    def read(cell: str) -> object:
+        try:
+            return [
+                [[float(number) for number in typed.split(",")] for typed in part.split()]
+                for part in cell.split(";")
+                if part.strip()
+            ]
+        except ValueError:
+            return cell
+
+    return Rule(
+        f"at most {most} polygons, each of 3 to {most_points} points x,y from 0 to 1"
+        ' (in the file [[[0, 0], [0.5, 0], [0.5, 1]]], typed "0,0 0.5,0 0.5,1")',
+        accept,
+        read,
+    )
+
+
 def has_control_character(value: str) -> bool:
     """Tell whether text holds what would break a line, a header or a terminal, or is no text at all."""
     return any(c < " " or "\x7f" <= c <= "\x9f" or "\ud800" <= c <= "\udfff" for c in value)

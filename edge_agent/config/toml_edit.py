@@ -130,4 +130,4 @@ def _listed(value: Any) -> Any:
     """Turn the tuples inside a value into the lists that TOML has."""
     if isinstance(value, Mapping):
         return {key: _listed(inside) for key, inside in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [_listed(inside) for inside in value] if isinstance(value, tuple | list) else value

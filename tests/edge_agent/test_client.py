@@ -34,13 +34,13 @@ class Rig:
         self.server = server
         self.results: list[Result] = []
         self.refusals: list[str] = []
-        self.limits: list[int] = []
+        self.facts: list[wire.Facts] = []
         self.statuses: list[str] = []
         self.camera = camera
         shared = beside.connection if beside else None
         self.connection = shared or Connection(server, lambda: [camera.name], self.statuses.append)
         self.stream = CameraStream(
-            camera, self.connection, self.results.append, self.refusals.append, self.limits.append
+            camera, self.connection, self.results.append, self.refusals.append, self.facts.append
         )
         self._next_id = 0
 
@@ -152,7 +152,7 @@ async def test_the_servers_image_limit_is_passed_on_and_kept(start_server) -> No
         door.offer(b"x" * 2049)
         assert (await door.answer()).answer.outcome == "detected"
 
-    assert door.limits == [2048]
+    assert [facts.max_image_bytes for facts in door.facts] == [2048]
     assert door.stream.drops["too large"] == 1
 
 

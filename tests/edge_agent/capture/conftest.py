@@ -26,6 +26,7 @@ class Watcher:
     """A capture that runs, with everything it delivered and when."""
 
     def __init__(self, camera: CameraConfig, password: str | None = None) -> None:
+        self.camera = camera
         self.frames: list[Frame] = []
         self.delivered_s: list[float] = []
         self.statuses: list[CameraStatus] = []

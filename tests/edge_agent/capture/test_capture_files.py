@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import simplejpeg
 
 from edge_agent.state import CameraState
+from edge_agent.wanted import Wanted
 from tests.edge_agent.capture.conftest import MakeClip, Watch
 
 CONTAINERS = [("clip.mp4", "libx264", {}), ("clip.mkv", "libx265", {"x265-params": "log-level=none"})]
@@ -169,7 +171,7 @@ def test_mjpeg_is_encoded_again_where_it_is_too_large(watch: Watch, make_clip: M
     watcher = watch(make_clip("motion.mkv", "mjpeg", pictures=6, pix_fmt="yuvj420p"), loop=True)
     watcher.wait_for_frames(1)
     largest = len(watcher.frames[0].image_data)
-    watcher.capture.limit_image_bytes(largest // 2)
+    watcher.capture.want(replace(Wanted.of(watcher.camera), limit_bytes=largest // 2))
     came = len(watcher.frames)
     watcher.wait_for_frames(came + 4)
 

@@ -330,9 +330,9 @@ def test_a_camera_is_shown_with_all_that_is_set(run_agent: RunAgent) -> None:
     shown = run_agent("show-camera", "door")
     as_json = run_agent("show-camera", "door", "--json")
 
-    assert "url:                rtsp://10.0.0.5/s\n" in shown.out
-    assert "password:           set\n" in shown.out
-    assert "labels:             car, dog\n" in shown.out
+    assert "url:                 rtsp://10.0.0.5/s\n" in shown.out
+    assert "password:            set\n" in shown.out
+    assert "labels:              car, dog\n" in shown.out
     expected = {"name": "door", "user": "viewer", "password": "set", "fps": 5.0, "labels": ["car", "dog"]}
     assert json.loads(as_json.out).items() >= {**expected, "max_width": None, "enabled": True}.items()
     assert json.loads(run_agent("list-cameras", "--json").out) == [json.loads(as_json.out)]

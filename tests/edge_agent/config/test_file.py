@@ -218,8 +218,8 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
         (
             DOOR + "colour = 5\n",
             'agent.toml:3:1: cameras.door.colour: unknown key "colour"; known: url, user, fps, max_width,'
-            " jpeg_quality, transport, labels, min_score, max_age_ms, loop, connect_timeout_s,"
-            " read_timeout_s, enabled",
+            " jpeg_quality, transport, labels, min_score, max_age_ms, decode, motion, motion_sensitivity,"
+            " motion_masks, privacy_masks, max_kbit, loop, connect_timeout_s, read_timeout_s, enabled",
         ),
         (
             DOOR + 'password = "hunter2"\n',
@@ -229,8 +229,18 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
         (
             DOOR + '"a\\nb" = 5\n',
             'agent.toml:3:1: cameras.door."a�b": unknown key "a�b"; known: url, user, fps, max_width,'
-            " jpeg_quality, transport, labels, min_score, max_age_ms, loop, connect_timeout_s,"
-            " read_timeout_s, enabled",
+            " jpeg_quality, transport, labels, min_score, max_age_ms, decode, motion, motion_sensitivity,"
+            " motion_masks, privacy_masks, max_kbit, loop, connect_timeout_s, read_timeout_s, enabled",
+        ),
+        (
+            DOOR + "privacy_masks = [[[0, 0], [0.5, 0]]]\n",
+            "agent.toml:3:1: cameras.door.privacy_masks: found an array, expected at most 32 polygons, each"
+            ' of 3 to 64 points x,y from 0 to 1 (in the file [[[0, 0], [0.5, 0], [0.5, 1]]], typed "0,0 0.5,0'
+            ' 0.5,1")',
+        ),
+        (
+            "[gateway]\nspool_mb = 0\n",
+            "agent.toml:2:1: gateway.spool_mb: found 0, expected a whole number from 1 to 100000",
         ),
         ("[cameras.door]\nfps = 5\n", "agent.toml:1:1: cameras.door: url is missing"),
         ("[cameras]\ndoor = 5\n", "agent.toml:2:1: cameras.door: found 5, expected a table"),
@@ -241,7 +251,7 @@ DOOR = '[cameras.door]\nurl = "rtsp://10.0.0.5/s"\n'
             " digits, '.', '_' and '-', the first a letter or digit",
         ),
         ("[sever]\n", 'agent.toml:1:1: unknown table "sever"; did you mean server?'),
-        ("verbose = true\n", 'agent.toml:1:1: unknown table "verbose"; known: server, cameras'),
+        ("verbose = true\n", 'agent.toml:1:1: unknown table "verbose"; known: server, gateway, cameras'),
         ("[server]\ntls = true\n", "agent.toml:1:1: server: address is missing"),
         (
             '[server]\naddress = "192.0.2.1"\n',
