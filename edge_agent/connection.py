@@ -3,16 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from importlib.metadata import version
 from pathlib import Path
 
 import grpc
 
-from edge_agent import wire
 from edge_agent.backoff import Backoff
 from edge_agent.config import ServerConfig
 from edge_agent.config.authorities import read_authorities
 from edge_agent.errors import ConfigError, one_line
+from edge_agent.watch import Watch, watch_method
+from edge_agent.wish import CameraWish
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +54,23 @@ class Connection:
     """Gives the cameras a channel that is ready; retries with jittered backoff, for all of them together."""
 
     def __init__(
-        self, server: ServerConfig, cameras: Callable[[], Iterable[str]], on_status: Callable[[str], None]
+        self,
+        server: ServerConfig,
+        cameras: Callable[[], Iterable[str]],
+        on_status: Callable[[str], None],
+        *,
+        gateway: str = "",
+        on_wish: Callable[[CameraWish], None] = lambda _: None,
     ) -> None:
         self._server = server
         self._credentials = credentials(server)
-        self._cameras = cameras
+        self._watch = Watch(gateway, cameras, on_wish)
         self._on_status = on_status
         self._backoff = Backoff()
         self._told = ""
         self._lock = asyncio.Lock()
         self._channel: grpc.aio.Channel | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def channel(self) -> grpc.aio.Channel:
@@ -79,11 +86,22 @@ class Connection:
             return
         self._channel = None
         self._tell(f"not connected: {reason}")
+        listening, self._listening = self._listening, None
+        if listening is not None and listening is not asyncio.current_task():
+            listening.cancel()
         self._start(self._close(channel, RETIRE_GRACE_S))
 
     def healthy(self) -> None:
         """Note a sign of life from the server."""
         self._backoff.healthy()
+
+    def cameras_changed(self) -> None:
+        """Tell the server the cameras that there are now, if they are others."""
+        self._watch.cameras_changed()
+
+    def standing_wishes(self, camera: str) -> tuple[CameraWish, ...]:
+        """Give the server's wishes that stand for a camera: for one that begins anew."""
+        return self._watch.standing(camera)
 
     async def close(self) -> None:
         """Close the channel and what belongs to it."""
@@ -102,7 +120,7 @@ class Connection:
                 ready = await _wait_until_connected(channel)
             if ready:
                 self._tell("connected")
-                self._start(self._watch(channel))
+                self._listening = self._start(self._listen(channel))
                 return channel
             reason = await self._why_not(channel)
         except TimeoutError:
@@ -121,41 +139,30 @@ class Connection:
 
     async def _why_not(self, channel: grpc.aio.Channel) -> str:
         """Ask by a call, for a channel's state alone carries no reason."""
-        call = _watch_method(channel)(b"", timeout=1.0)
+        call = watch_method(channel)(b"", timeout=1.0)
         status = await call.code()
         return one_line((await call.details()) or status.name)
 
-    async def _watch(self, channel: grpc.aio.Channel) -> None:
+    async def _listen(self, channel: grpc.aio.Channel) -> None:
         """Listen to the server's wishes; a server without them is well, too."""
-        request = wire.build_watch_request(version("camera-ai"), self._cameras())
-        try:
-            async for wish in _watch_method(channel)(request):
-                reason = wire.parse_drain(wish)
-                if reason is not None:
-                    self.retire(channel, f"the server drains: {one_line(reason)}")
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                self.retire(channel, one_line(error.details() or "unavailable"))
-        except wire.BadMessageError as error:
-            log.warning("the server's wishes cannot be read: %s", error)
+        reason = await self._watch.listen(channel)
+        if reason is not None:
+            self.retire(channel, reason)
 
     async def _close(self, channel: grpc.aio.Channel, grace_s: float) -> None:
         await channel.close(grace_s)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _tell(self, status: str) -> None:
         if status != self._told:
             log.info("server %s %s", self._server.address, status)
         self._told = status
         self._on_status(status)
-
-
-def _watch_method(channel: grpc.aio.Channel) -> grpc.aio.UnaryStreamMultiCallable[bytes, bytes]:
-    return channel.unary_stream(wire.WATCH)
 
 
 async def _wait_until_connected(channel: grpc.aio.Channel) -> bool:
