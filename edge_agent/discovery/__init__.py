@@ -1,0 +1,1 @@
+"""Finding ONVIF cameras: who is there (WS-Discovery), and under which addresses each streams (SOAP)."""
