@@ -19,6 +19,7 @@ from edge_agent.result import Result
 from edge_agent.state import CameraStatus
 from edge_agent.state_machine import CameraStateMachine
 from edge_agent.wanted import Wanted
+from edge_agent.wish import CameraWish, FrameRate, Masks, Viewing
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,16 @@ class CameraRunner:
         self._wanted = replace(self._wanted, **changes)
         self._capture.want(self._wanted)
 
+    def wished(self, wish: CameraWish) -> None:
+        """Do as the server wishes; privacy masks are the gateway's own, and no wish touches them."""
+        match wish:
+            case FrameRate():
+                self.want(fps=wish.fps or self.camera.fps)
+            case Viewing():
+                self.want(watched=wish.watched)
+            case Masks():
+                self.want(server_masks=wish.polygons)
+
     def stop_soon(self) -> None:
         """Tell both to end; nothing is delivered any more."""
         self._capture.stop(0.0)
@@ -111,11 +122,16 @@ class Agent:
         on_result: Callable[[Result], None],
         on_server_status: Callable[[str], None],
         on_record: Callable[[Record], None] = lambda _: None,
+        gateway: str = "",
     ) -> None:
         self._on_record = on_record
         self._cameras: dict[str, CameraRunner] = {}
+        # Of the configuration, those that are disabled too.
+        self._names: tuple[str, ...] = ()
         self._on_result = on_result
-        self._connection = Connection(server, lambda: self._cameras, on_server_status)
+        self._connection = Connection(
+            server, lambda: self._names, on_server_status, gateway=gateway, on_wish=self._wished
+        )
 
     @property
     def cameras(self) -> list[str]:
@@ -140,15 +156,25 @@ class Agent:
         ]
         for runner in gone:
             runner.stop_soon()
+        self._names = tuple(config.cameras)
+        self._connection.cameras_changed()
         for name, camera in wanted.items():
             if name not in self._cameras:
                 runner = CameraRunner(
                     camera, password_of(name), self._connection, self._on_result, self._on_record
                 )
                 self._cameras[name] = runner
+                for wish in self._connection.standing_wishes(name):
+                    runner.wished(wish)
                 runner.start()
         self._cameras = {name: self._cameras[name] for name in wanted}
         await _all_ended(gone)
+
+    def _wished(self, wish: CameraWish) -> None:
+        runner = self._cameras.get(wish.camera)
+        if runner is not None:
+            log.debug("camera %s: the server wishes %s", wish.camera, wish)
+            runner.wished(wish)
 
     async def stop(self) -> None:
         """Stop every camera, then the connection."""

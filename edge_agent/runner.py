@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -104,7 +105,8 @@ class _Run:
         loop.add_signal_handler(signal.SIGHUP, self._reloading.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        agent = Agent(self._server, self._on_result, self._tell_server_status)
+        gateway = config.gateway.name or socket.gethostname()
+        agent = Agent(self._server, self._on_result, self._tell_server_status, gateway=gateway)
         if self._view is not None:
             self._view.table.watch = agent.watch
         service = Service(Notifier.from_environment(), lambda: self._in_a_line(agent))

@@ -74,6 +74,7 @@ class FrameMaker:
     def frames(self, source: Source, coded: CodedPicture) -> Iterator[Frame]:
         """Make frames of a compressed picture: none, one, or several at the end of a file."""
         packet = coded.packet
+        self._thinner.at_rate(self._wanted.fps)
         self._counters.packets += packet.size > 0
         self._timeline.arrived(source.presentation_s(packet.pts), coded.arrived_s)
         if not source.is_intra_only:

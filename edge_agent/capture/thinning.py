@@ -13,8 +13,18 @@ class Thinner:
     """
 
     def __init__(self, wanted_fps: float) -> None:
+        self._wanted_fps = wanted_fps
         self._period_s = 1.0 / wanted_fps
         self._tick_s: float | None = None
+
+    def at_rate(self, wanted_fps: float) -> None:
+        """Go over to another rate; a higher one holds at once, whatever the pause was before."""
+        if wanted_fps == self._wanted_fps:
+            return
+        before_s, self._period_s = self._period_s, 1.0 / wanted_fps
+        self._wanted_fps = wanted_fps
+        if self._tick_s is not None:
+            self._tick_s += self._period_s - before_s
 
     def keep(self, captured_s: float) -> bool:
         """Decide on a frame; times are to be monotone."""

@@ -70,3 +70,22 @@ def test_an_interruption_is_followed_by_even_steps() -> None:
 def test_frames_of_the_same_instant_are_one() -> None:
     """Of a burst whose frames all got the same time, the first is kept."""
     assert kept(10.0, [5.0] * 20) == [5.0]
+
+
+def test_another_rate_holds_at_once() -> None:
+    """From one frame in ten seconds up to ten a second, and down again, without a gap and without a burst."""
+    thinner = Thinner(0.1)
+    times = [number / 25 for number in range(1000)]
+    kept = []
+    for captured_s in times:
+        if captured_s == 4:
+            thinner.at_rate(10)
+        if captured_s == 20:
+            thinner.at_rate(2)
+        if thinner.keep(captured_s):
+            kept.append(captured_s)
+
+    assert [captured_s for captured_s in kept if captured_s < 4] == [0]
+    assert kept[1] == 4
+    assert len([captured_s for captured_s in kept if 4 <= captured_s < 20]) == pytest.approx(160, abs=1)
+    assert len([captured_s for captured_s in kept if captured_s >= 20]) == pytest.approx(40, abs=1)
