@@ -26,7 +26,7 @@ cdef enum:
     FORGOTTEN = 3
 
 cdef int MOST_OF = rules.MOST_OF
-cdef int GHOST_CONTRAST = rules.GHOST_CONTRAST
+cdef double GHOST_CONTRAST = rules.GHOST_CONTRAST
 cdef int LEAST_LIT_CELLS = rules.LEAST_LIT_CELLS
 cdef double LEAST_LIT_VARIANCE = rules.LEAST_LIT_VARIANCE
 cdef double LEAST_LIT_CORRELATION = rules.LEAST_LIT_CORRELATION

@@ -39,7 +39,7 @@ LEAST_SPAN = 16
 """Levels between the dark and the bright half, below which light is taken for the same in both."""
 LEAST_GROUP = 8
 """The bright part has at least one in so many cells, or there is one group only."""
-GHOST_CONTRAST = 2
+GHOST_CONTRAST = 1.25
 """Uncovered background: its contour is so many times as strong in the background as in the picture."""
 LEAST_LIT_CELLS = 16
 LEAST_LIT_CORRELATION = 0.9

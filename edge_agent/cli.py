@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent.commands import camera, discover, imports, listing, service, trial
+from edge_agent.commands import camera, discover, imports, listing, motion, service, trial
 from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
 
@@ -156,7 +156,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera, listing, imports, trial, discover, service):
+for commands in (camera, listing, imports, trial, motion, discover, service):
     app.add_typer(commands.app)
 
 

@@ -16,9 +16,8 @@ from edge_agent.commands.camera import (
     TransportOption,
     User,
 )
-from edge_agent.commands.typed import Settings, given, typed_credentials, typed_source, usage_errors
-from edge_agent.config import CameraConfig
-from edge_agent.config.keys import camera_from
+from edge_agent.commands.tried import tried_camera
+from edge_agent.commands.typed import typed_credentials
 from edge_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 PACKAGED_CLIP = Path(__file__).parents[1] / "media" / "walkers.mp4"
-TRIED = "camera"
 
 
 @app.command("test-camera")
@@ -49,18 +47,16 @@ def try_camera(
     read_timeout_s: ReadTimeoutS = None,
 ) -> None:
     """Open a camera and say what it delivers. The options about the camera are for a URL."""
-    from edge_agent.config.file import load_camera
-
-    settings: Settings = context.obj
-    options = given(transport=transport, connect_timeout_s=connect_timeout_s, read_timeout_s=read_timeout_s)
-    if "/" in camera:
-        config, secret = _typed_camera(camera, user, password, password_file, options)
-    elif options or user or password or password_file:
-        raise UsageError(
-            "a camera of the configuration is tried with its own options: set-camera changes them"
-        )
-    else:
-        config, secret = load_camera(settings.config, camera)
+    config, secret = tried_camera(
+        context.obj,
+        camera,
+        user,
+        password,
+        password_file,
+        transport=transport,
+        connect_timeout_s=connect_timeout_s,
+        read_timeout_s=read_timeout_s,
+    )
     from edge_agent.capture.probe import probe
 
     report = probe(config, secret, snapshot)
@@ -155,12 +151,3 @@ def _demo_credentials(
     if user is None or password is None:
         return None
     return Credentials(user=user, password=password, scheme=auth)
-
-
-def _typed_camera(
-    text: str, user: str | None, password: str | None, password_file: str | None, options: dict[str, object]
-) -> tuple[CameraConfig, str | None]:
-    source = typed_source(text, credentials=user is None)
-    user, password = typed_credentials(source, user, password, password_file)
-    with usage_errors():
-        return camera_from(TRIED, options | given(url=source.url, user=user), Path.cwd()), password
