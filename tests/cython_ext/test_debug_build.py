@@ -32,5 +32,5 @@ def test_the_checked_build_has_its_checks(checked_build: Path) -> None:
     generated = list((checked_build / "build" / "debug-c" / "cython_ext").glob("*.c*"))
     checked = {path.stem for path in generated if "__Pyx_RaiseBufferIndexError(" in path.read_text()}
 
-    assert {"boxes", "nms", "resize"} <= checked
+    assert {"boxes", "motion", "motion_light", "nms", "resize"} <= checked
     assert not [path for path in (checked_build / "cython_ext").iterdir() if path.suffix in {".c", ".cpp"}]

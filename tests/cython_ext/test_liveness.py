@@ -7,6 +7,7 @@ import pytest
 
 from cython_ext.boxes import decode_ssd, decode_yolo, decode_yolox
 from cython_ext.letterbox import place_letterbox
+from cython_ext.motion import MotionBackground
 from cython_ext.nms import nms
 from cython_ext.resize import letterbox_to_tensor, resize_to_tensor, unletterbox
 from cython_ext.simulated import spin_cpu, spin_wall
@@ -54,6 +55,12 @@ def yolox_results() -> Call:
     return lambda: decode_yolox(output, (160 * 32, 160 * 32), 0.5)
 
 
+def large_plane() -> Call:
+    plane = np.zeros((10_240, 10_240), np.uint8)
+    background = MotionBackground(*plane.shape, least_levels=4.0, noise_factor=6.0, least_cells=3)
+    return lambda: background.update(plane, 0.1)
+
+
 def apart_boxes() -> Call:
     left = np.arange(12_000, dtype=np.float32) * 2
     boxes = np.stack([left, left * 0, left + 1, left * 0 + 1], axis=1)
@@ -71,6 +78,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "yolo by row, nothing found": lambda: yolo_scan(False, 0.1, 0.5),
     "yolo by column, all found": lambda: yolo_scan(True, 0.9, 0.5),
     "yolox, all found": yolox_results,
+    "motion": large_plane,
     "nms": apart_boxes,
     "spin_cpu": lambda: lambda: spin_cpu(200),
     "spin_wall": lambda: lambda: spin_wall(200),
