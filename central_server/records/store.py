@@ -1,6 +1,7 @@
 """The file of records: SQLite, written by one thread; others may read it meanwhile."""
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,7 @@ class RecordStore:
 
     def __init__(self, path: Path, retention: Retention) -> None:
         self._retention = retention
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )

@@ -1,6 +1,5 @@
 """Room that is kept on the disk for when it is full: then old records can still give way to new ones."""
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -16,16 +15,19 @@ class Ballast:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def take(self) -> None:
-        """Take the room, where there is plenty and it is not taken yet."""
-        with contextlib.suppress(OSError):
+    def take(self, plenty_bytes: int = PLENTY_BYTES) -> bool:
+        """Take the room, where the disk has as much as this and more; tells whether it is taken now."""
+        try:
             if self._path.exists() and self._path.stat().st_size == BALLAST_BYTES:
-                return
+                return True
             disk = os.statvfs(self._path.parent)
-            if disk.f_bavail * disk.f_frsize < PLENTY_BYTES:
-                return
+            if disk.f_bavail * disk.f_frsize < plenty_bytes:
+                return False
             with self._path.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
+        except OSError:
+            return False
+        return True
 
     def release(self) -> bool:
         """Give the room back; tells whether there was any."""

@@ -18,6 +18,11 @@ FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 15.0
 # With less room within the file, on a full disk, the oldest rows have to go before new ones are written.
 LITTLE_ROOM_BYTES = 64 << 10
+# On a full disk so few rows are written at a time, for that takes little room; after so many attempts none are.
+FULL_ROWS = 32
+FULL_ATTEMPTS = 3
+# A disk that damages each new file at once is left alone for a while.
+REPLACE_PERIOD_S = 10.0
 
 OnLoss = Callable[[int, int, str, range], None]
 """Takes the number of records lost, of others that they told of, their spool id and their sequences."""
@@ -39,9 +44,16 @@ class Keeper:
         self._ballast = Ballast(path.with_name(f"{path.name}.ballast"))
         self._store: Store | None = None
         self._file = 0
+        self._is_full = False
+        self._replaced_s = -REPLACE_PERIOD_S
         self._retry_delay_s = FIRST_RETRY_S
         self._retry_s = 0.0
         self._since_s = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is open."""
+        return self._store is not None
 
     @property
     def rows(self) -> int:
@@ -72,29 +84,42 @@ class Keeper:
                 self._ballast.take()
         return self._store is not None
 
-    def write(self, rows: Sequence[Row], through: Position) -> bool:
-        """Add rows and take away those that were acknowledged, durably; False where that cannot be now."""
+    def write(self, rows: Sequence[Row], through: Position) -> int:
+        """Add rows and take away those that were acknowledged, durably.
+
+        Returns:
+            How many of the rows are on the disk; with the others there is `trouble`.
+
+        """
+        written = 0
         if not self.open() or self._store is None:
-            return False
-        if not self._store.is_there():
-            self._begin_again(f"{self._path} is no longer there")
-            return False
+            return 0
         with self._watched("written"):
+            if not self._store.is_there():
+                self._begin_again()
+                return 0
+            self._let_grow()
             through_id = through.disk_id if through.file == self._file else 0
-            try:
-                if self.trouble:
-                    self._store.touch()
-                self._store.write(rows, through_id)
-            except sqlite3.Error as error:
-                if not is_full(error):
-                    raise
-                self._make_room()
-                self._store.write(rows, through_id)
+            most, failures, done = len(rows), 0, False
+            while written < len(rows) or not done:
+                part = rows[written : written + most]
+                try:
+                    if self.trouble:
+                        self._store.touch()
+                    self._store.write(part, through_id)
+                except sqlite3.Error as error:
+                    failures += 1
+                    if not is_full(error) or failures > FULL_ATTEMPTS:
+                        raise
+                    most = FULL_ROWS
+                    self._make_room()
+                else:
+                    failures, done = 0, True
+                    written += len(part)
             self._well()
-            if self._store.used_bytes > self._max_bytes:
+            while self._store.used_bytes > self._max_bytes and self._store.rows:
                 self._evict()
-            return True
-        return False
+        return written
 
     def read(self, after: Position, through: Position, most_rows: int, most_bytes: int) -> Batch | None:
         """Read the next rows that were not acknowledged; None where there are none, or none can be read."""
@@ -113,10 +138,11 @@ class Keeper:
         return None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; the room of its log is kept for the next start."""
         if self._store is not None:
             self._store.close()
             self._store = None
+            self._ballast.take(plenty_bytes=0)
 
     def _opened(self) -> Store:
         try:
@@ -139,8 +165,8 @@ class Keeper:
         )
         return store
 
-    def _begin_again(self, reason: str) -> None:
-        log.error("spool: %s: a new one is begun", reason)
+    def _begin_again(self) -> None:
+        log.error("spool %s is no longer there: a new one is begun", self._path)
         self.close()
         self._file += 1
         self.open()
@@ -149,12 +175,20 @@ class Keeper:
         """On a full disk: let go what was kept for this, and the oldest rows where no room is left within."""
         assert self._store is not None  # noqa: S101 - it has just been written
         self._ballast.release()
+        self._is_full = True
+        self._store.keep_size()
         with contextlib.suppress(sqlite3.Error):
             self._store.recycle_log()
         if self._store.free_bytes < LITTLE_ROOM_BYTES:
             self._evict()
             with contextlib.suppress(sqlite3.Error):
                 self._store.recycle_log()
+
+    def _let_grow(self) -> None:
+        """Let the file grow again once the disk has room."""
+        if self._is_full and self._store is not None and self._ballast.take():
+            self._is_full = False
+            self._store.let_grow()
 
     def _evict(self) -> None:
         assert self._store is not None  # noqa: S101 - it has just been written
@@ -166,7 +200,7 @@ class Keeper:
         """Take note of what fails, and replace a damaged file; the next attempt finds the new one."""
         try:
             yield
-        except (CorruptError, UnicodeDecodeError) as error:
+        except CorruptError as error:
             self._replace(error)
         except OSError as error:
             self._failed(f"cannot be {doing}: {error}")
@@ -180,6 +214,11 @@ class Keeper:
 
     def _replace(self, reason: Exception) -> None:
         self.close()
+        now_s = time.monotonic()
+        if now_s < self._replaced_s + REPLACE_PERIOD_S:
+            self._failed(f"is damaged again: {reason}")
+            return
+        self._replaced_s = now_s
         try:
             self._store = self._replaced(str(reason))
         except (sqlite3.Error, OSError, CorruptError) as error:
@@ -198,5 +237,4 @@ class Keeper:
     def _well(self) -> None:
         if self.trouble:
             log.warning("spool %s is written again", self._path)
-            self._ballast.take()
         self.trouble = ""

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from edge_agent.spool.rows import Row
-from edge_agent.spool.store import FIRST_ROWS, Store, is_sound
+from edge_agent.spool.store import FIRST_ROWS, Store, as_text, is_sound
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class _Reader:
 
     def __init__(self, path: Path, direction: str) -> None:
         self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db.text_factory = as_text
         self._rows: sqlite3.Cursor | None = None
         with contextlib.suppress(sqlite3.Error):
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -68,7 +69,7 @@ class _Reader:
         while self._rows is not None and len(chunk) < CHUNK_ROWS:
             try:
                 values = self._rows.fetchone()
-            except (sqlite3.Error, UnicodeDecodeError):
+            except sqlite3.Error:
                 values = None
             if values is None:
                 self._rows = None

@@ -224,16 +224,18 @@ class Spool:
             waits_s.append(self._deletion_s + DELETE_DELAY_S - now_s)
         if self._loss.records:
             waits_s.append(self._told_s + LOSS_PERIOD_S - now_s)
-        if self._stored[2]:
+        if self._keeper.trouble or not self._keeper.is_open:
             waits_s.append(0.0)
         return max(0.0, min(waits_s), self._keeper.wait_s)
 
     def _work(self) -> None:
+        was_open = self._keeper.is_open
         opened = self._keeper.open()
         if opened and self._is_write_due():
             self._write()
-        elif not opened:
+        elif not (opened and was_open):
             self._note()
+            self._on_news()
         with self._changed:
             requests, self._requests = self._requests, deque()
             through = self._through
@@ -259,19 +261,19 @@ class Spool:
         more = True
         while more:
             with self._changed:
-                self._tell_of_loss()
                 rows = [self._memory.popleft() for _ in range(min(COMMIT_ROWS, len(self._memory)))]
                 self._memory_bytes -= sum(len(row.body) for row in rows)
+                self._tell_of_loss()
                 through, to_delete = self._through, self._to_delete
-            written = self._keeper.write(rows, through)
+            rows = rows[self._keeper.write(rows, through) :]
             with self._changed:
-                if written:
+                if not self._keeper.trouble:
                     self._to_delete -= to_delete
-                else:
+                if rows:
                     self._memory.extendleft(reversed(rows))
                     self._memory_bytes += sum(len(row.body) for row in rows)
                     self._shed()
-                more = written and bool(self._memory)
+                more = bool(self._memory) and not self._keeper.trouble
                 self._since_s = time.monotonic()
             self._note()
         self._on_news()

@@ -13,8 +13,10 @@ log = logging.getLogger(__name__)
 
 # How long SQLite itself waits for whoever has locked the file; the spool's thread then tries again.
 BUSY_TIMEOUT_S = 1.0
-# The log beside the file is kept at about this size, and written over.
-MAX_LOG_BYTES = 4 << 20
+# The log beside the file is carried over into it at this many pages, and written over. That is less than what
+# the ballast frees: on a full disk the file can always take what the log holds.
+LOG_PAGES = 64
+MOST_PAGES = 2**30
 # How much of what is stored goes at once when something has to.
 EVICTED_PART = 16
 
@@ -52,6 +54,11 @@ def is_broken(error: sqlite3.Error) -> bool:
     return _code(error) in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 
 
+def as_text(data: bytes) -> str:
+    """Read text, which may be damaged."""
+    return data.decode("utf-8", "replace")
+
+
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
@@ -76,9 +83,11 @@ class Store:
         self.rows = 0
         self._last_id = 0
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
+        self._db.text_factory = as_text
         try:
             self._prepare()
         except sqlite3.Error as error:
@@ -99,7 +108,7 @@ class Store:
         self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute(f"PRAGMA journal_size_limit={MAX_LOG_BYTES}")
+        self._db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         # Its pages are few and its rows are read once.
         self._db.execute("PRAGMA cache_size=-512")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
@@ -211,6 +220,14 @@ class Store:
         with self._transaction():
             for id_ in ids:
                 self._delete("id = ?", (id_,))
+
+    def keep_size(self) -> None:
+        """Let the file grow no more: what does not fit into it fails as on a full disk."""
+        self._db.execute("PRAGMA max_page_count=1")
+
+    def let_grow(self) -> None:
+        """End that."""
+        self._db.execute(f"PRAGMA max_page_count={MOST_PAGES}")
 
     def recycle_log(self) -> None:
         """Carry the log over into the file, so that it is written from its start again."""
