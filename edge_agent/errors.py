@@ -3,11 +3,16 @@
 AgentError             the root: the command line prints it as `edge-agent: TEXT` and exits with 1
 ├── UsageError         what was typed is wrong (exit code 2)
 ├── ConfigError        a file of the configuration is unreadable, or a value in it is wrong
+│   ├── NotAllowedError    a file is not for whoever runs this
+│   └── NamesTakenError    cameras that are to be added are there already
 ├── CaptureError       a camera, device or file did not open, or ended (capture/errors.py)
 └── ClipError          a file cannot be served as a camera (rtsp/clip.py)
 
 No text of these ever carries a password. An import that is refused has one line of text for each bad row.
 """
+
+from collections.abc import Sequence
+from pathlib import Path
 
 LONGEST_LINE = 300
 
@@ -32,3 +37,16 @@ class UsageError(AgentError):
 
 class ConfigError(AgentError):
     """A configuration or secrets file cannot be read, or something in it is not allowed."""
+
+
+class NotAllowedError(ConfigError):
+    """A file is not for whoever runs this: the service, or root, may be able to do it."""
+
+
+class NamesTakenError(ConfigError):
+    """Cameras that are to be added are there already."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        super().__init__(f"{path}: there is a camera {names[0]} already; set-camera changes it")
+        self.path = path
+        self.names = tuple(names)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edge_agent.commands.typed import check_password, typed_source
+from edge_agent.commands.typed import typed_source
 from edge_agent.config.atomic_file import read_text
 from edge_agent.config.keys import CAMERA_RULES, camera_from
 from edge_agent.config.rules import BadValueError, unknown
+from edge_agent.config.secrets import check_password
 from edge_agent.errors import ConfigError, UsageError
 
 COLUMNS: Mapping[str, None] = dict.fromkeys(("name", *CAMERA_RULES, "password"))

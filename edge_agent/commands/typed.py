@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_agent.config.keys import CAMERA_RULES
-from edge_agent.config.rules import BadValueError, has_control_character
+from edge_agent.config.rules import BadValueError
+from edge_agent.config.secrets import LONGEST_PASSWORD, check_password
 from edge_agent.config.source_url import Source, parse_source, source_kind, source_path
 from edge_agent.errors import UsageError
 
-LONGEST_PASSWORD = 1024
 ARGUMENTS = {
     "url": "URL",
     "name": "NAME",
@@ -94,14 +94,6 @@ def typed_credentials(
     if password is not None:
         check_password(password, user if user is not None or not user_elsewhere else "")
     return user, password
-
-
-def check_password(password: str, user: object) -> None:
-    """Raise UsageError for a password that cannot be one, or that has no user."""
-    if user is None:
-        raise UsageError("a password needs a user: give --user")
-    if len(password) > LONGEST_PASSWORD or has_control_character(password):
-        raise UsageError(f"the password is to be one line of at most {LONGEST_PASSWORD} characters")
 
 
 def _from_file(name: str) -> str:

@@ -1,6 +1,7 @@
 """Files that are replaced whole or not at all, by one process at a time."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -8,11 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edge_agent.errors import ConfigError
+from edge_agent.errors import ConfigError, NotAllowedError
 
 LARGEST_BYTES = 4 * 1024 * 1024
 LOCK_TIMEOUT_S = 10.0
 LOCK_POLL_S = 0.02
+NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def read_text(path: Path) -> str | None:
@@ -26,7 +28,7 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise _error_of(error)(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) > LARGEST_BYTES:
         raise ConfigError(f"{path}: larger than {LARGEST_BYTES} bytes")
     try:
@@ -56,7 +58,7 @@ def replace_text(path: Path, text: str, *, new_mode: int, mode: int | None = Non
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+        raise _error_of(error)(f"{path}: cannot be written: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -71,12 +73,16 @@ def locked(path: Path) -> Iterator[None]:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock = _acquired(lock_path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be changed: {error.strerror}") from None
+        raise _error_of(error)(f"{path}: cannot be changed: {error.strerror}") from None
     try:
         yield
     finally:
         lock_path.unlink(missing_ok=True)
         os.close(lock)
+
+
+def _error_of(error: OSError) -> type[ConfigError]:
+    return NotAllowedError if error.errno in NOT_ALLOWED else ConfigError
 
 
 def _acquired(lock_path: Path) -> int:

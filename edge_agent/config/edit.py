@@ -6,12 +6,12 @@ from pathlib import Path
 
 from edge_agent.config.atomic_file import locked, read_text, replace_text
 from edge_agent.config.file import check_tables, parse
-from edge_agent.config.keys import CAMERA_RULES, camera_from
-from edge_agent.config.rules import BadValueError, checked, unknown
+from edge_agent.config.keys import CAMERA_RULES, GATEWAY_RULES, camera_from
+from edge_agent.config.rules import ANYTHING, BadValueError, checked, unknown
 from edge_agent.config.secrets import Secrets
 from edge_agent.config.toml_edit import Table, with_tables, with_values, without_table
 from edge_agent.config.toml_text import parse_toml
-from edge_agent.errors import ConfigError
+from edge_agent.errors import ConfigError, NamesTakenError
 
 # Nothing in it is secret: the umask decides who reads a new configuration.
 NEW_FILE_MODE = 0o666
@@ -65,12 +65,21 @@ class ConfigEdit:
         else:
             self._text = with_values(self._text, ("server",), table, before.keys() - table.keys())
 
+    def set_gateway(self, values: Table, unset: Sequence[str] = ()) -> None:
+        """Set some keys of the gateway and take others away; raises BadValueError for what may not be."""
+        checked(values, GATEWAY_RULES)
+        checked(dict.fromkeys(unset), dict.fromkeys(GATEWAY_RULES, ANYTHING))
+        before = self._tables().get("gateway")
+        if before is None:
+            self._text = with_tables(self._text, (), {"gateway": values}) if values else self._text
+        else:
+            self._text = with_values(self._text, ("gateway",), values, before.keys() & set(unset))
+
     def add_cameras(self, tables: Mapping[str, Table]) -> None:
-        """Add cameras, in order, at the end of the file."""
+        """Add cameras, in order, at the end of the file; NamesTakenError for those that are there."""
         cameras = self._cameras()
-        for name in tables:
-            if name in cameras:
-                raise ConfigError(f"{self._path}: there is a camera {name} already; set-camera changes it")
+        if taken := [name for name in tables if name in cameras]:
+            raise NamesTakenError(self._path, taken)
         self._text = with_tables(self._text, ("cameras",), tables)
         # A password that an interrupted change left behind under such a name is not this camera's.
         self._secrets = self._secrets.with_changes(dict.fromkeys(tables))

@@ -42,6 +42,9 @@ class Rule:
             raise BadValueError(key, str(error) or f"{found}expected {self.expected}") from None
 
 
+ANYTHING = Rule("anything", lambda value: value, str)
+
+
 def checked(table: Mapping[str, object], rules: Mapping[str, Rule]) -> dict[str, Any]:
     """Check a whole table; raises BadValueError at the first key that is unknown or holds what it may not."""
     for key in table:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from edge_agent.config.atomic_file import read_text, replace_text
-from edge_agent.config.rules import bare
+from edge_agent.config.rules import bare, has_control_character
 from edge_agent.config.toml_text import parse_toml
-from edge_agent.errors import ConfigError
+from edge_agent.errors import ConfigError, UsageError
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +77,14 @@ class Secrets:
         if _passwords(written, path) != self._passwords:
             raise ConfigError(f"{path}: its form is too unusual to be changed by a command")
         replace_text(path, written, mode=MODE, new_mode=MODE)
+
+
+def check_password(password: str, user: object) -> None:
+    """Raise UsageError for a password that cannot be one, or that has no user."""
+    if user is None:
+        raise UsageError("a password needs a user: give --user")
+    if len(password) > LONGEST_PASSWORD or has_control_character(password):
+        raise UsageError(f"the password is to be one line of at most {LONGEST_PASSWORD} characters")
 
 
 def secrets_path(config_path: Path) -> Path:

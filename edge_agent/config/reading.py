@@ -1,0 +1,85 @@
+"""The configuration's files as a running agent reads them: all of them, at one moment, or not at all."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_agent.config import AgentConfig
+from edge_agent.config.authorities import read_authorities
+from edge_agent.config.file import load_to_run
+from edge_agent.config.secrets import Secrets, secrets_path
+from edge_agent.errors import ConfigError
+
+MOST_ATTEMPTS = 20
+ATTEMPT_PAUSE_S = 0.05
+
+FileMark = tuple[int, int, int, int] | None
+"""Device, inode, size in bytes and time of the last change in ns; None where no file is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What tells whether the files have changed."""
+
+    configuration: FileMark
+    secrets: FileMark
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the files said at one moment; its repr shows no password."""
+
+    config: AgentConfig
+    secrets: Secrets
+    authorities: bytes | None
+    """The PEM file of the server's authorities, where one is named."""
+    marks: Marks
+
+
+def look(path: Path) -> Marks:
+    """See how the files of a configuration are now."""
+    return Marks(_mark(path), _mark(secrets_path(path)))
+
+
+def read(path: Path, *, before: Reading | None = None) -> Reading:
+    """Read and check everything that a run needs, again while it is being written.
+
+    An agent that runs already (`before`) may be left without a camera, but not without its passwords by a
+    file that has gone: an editor may be about to put it back.
+
+    Raises:
+        ConfigError: something cannot be used.
+
+    """
+    for _ in range(MOST_ATTEMPTS):
+        found = _read_once(path, before)
+        if look(path) == found.marks:
+            return found
+        time.sleep(ATTEMPT_PAUSE_S)
+    raise ConfigError(f"{path}: is written again and again")
+
+
+def _read_once(path: Path, before: Reading | None) -> Reading:
+    marks = look(path)
+    config, secrets = load_to_run(path, may_be_empty=before is not None)
+    if before is not None and marks.secrets is None and before.marks.secrets is not None:
+        needing = [name for name in config.cameras if before.secrets.password(name) is not None]
+        if needing:
+            raise ConfigError(f"{secrets_path(path)}: is gone; it had the password of {needing[0]}")
+    assert config.server is not None, "load_to_run demands one"  # noqa: S101
+    authorities = None
+    if config.server.ca is not None:
+        try:
+            authorities = read_authorities(Path(config.server.ca))
+        except ValueError as error:
+            raise ConfigError(f"server.ca: {error}") from None
+    return Reading(config, secrets, authorities, marks)
+
+
+def _mark(path: Path) -> FileMark:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - the system's call, twice a second for years
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
