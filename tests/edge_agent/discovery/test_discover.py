@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.edge_agent.conftest import RunAgent
-from tests.edge_agent.discovery.onvif_device import Device, Profile, answering, serving
+from tests.edge_agent.discovery.onvif_device import ASKER, Device, Profile, answering, serving
 
 PASSWORD = "c@nary:pass/7"
-FIND = ("discover", "--interface", "127.0.0.1", "--timeout-s", "0.6")
+FIND = ("discover", "--interface", ASKER, "--timeout-s", "0.6")
 
 StartDevice = Callable[..., Device]
 
@@ -220,10 +220,10 @@ def test_what_devices_call_themselves(run_agent: RunAgent, start_device: StartDe
 
 def test_nobody_there(run_agent: RunAgent) -> None:
     """Is told in a line that says what to try."""
-    outcome = run_agent("discover", "--interface", "127.0.0.1", "--timeout-s", "0.2")
+    outcome = run_agent("discover", "--interface", ASKER, "--timeout-s", "0.2")
 
     assert outcome.code == 1
-    assert outcome.err.startswith("edge-agent: no ONVIF device answered within 0.2 s, asked from 127.0.0.1;")
+    assert outcome.err.startswith(f"edge-agent: no ONVIF device answered within 0.2 s, asked from {ASKER};")
 
 
 @pytest.mark.parametrize(

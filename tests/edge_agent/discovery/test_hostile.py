@@ -13,7 +13,7 @@ from edge_agent.discovery import device as asking
 from edge_agent.discovery import probe
 from edge_agent.discovery.device import Answer, Credentials, ask_all
 from edge_agent.discovery.xml_bounds import XmlBoundsError, check_xml
-from tests.edge_agent.discovery.onvif_device import Device, Profile, answering, envelope, serving
+from tests.edge_agent.discovery.onvif_device import ASKER, Device, Profile, answering, envelope, serving
 
 BOMB = (
     b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'
@@ -139,7 +139,7 @@ def test_a_flood_of_answers_to_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     trash = (b"", b"\x00", BOMB, DEEP[:60_000], b"<" * 60_000, envelope(match) + b" " * 20_000)
     with answering(Device(host="127.0.0.5", port=80), raw=trash + forged):
-        found = probe.probe(["127.0.0.1"], 0.6)
+        found = probe.probe([ASKER], 0.6)
 
     assert [device.service for device in found if device.address == "127.0.0.5"] == [
         "http://127.0.0.5:80/onvif/device_service"
@@ -149,7 +149,7 @@ def test_a_flood_of_answers_to_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(device.service.startswith("http://127.0.0.66:") for device in strangers)
     monkeypatch.setattr(probe, "MOST_DEVICES", 2)
     with answering(*(Device(host=f"127.0.0.{n}", port=80) for n in range(10, 20))):
-        assert len(probe.probe(["127.0.0.1"], 0.3)) == 2
+        assert len(probe.probe([ASKER], 0.3)) == 2
 
 
 @pytest.mark.parametrize(
