@@ -190,6 +190,8 @@ def envelope(body: str) -> bytes:
 def _handler(device: Device) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body go out together.
+        wbufsize = 1 << 16
         timeout = 10
 
         def do_POST(self) -> None:
