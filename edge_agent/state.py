@@ -17,7 +17,7 @@ class CameraState(StrEnum):
     STREAMING = "streaming"
     """Pictures come."""
     STALLED = "stalled"
-    """Pictures came, then no packet for the read timeout; the next attempt follows."""
+    """Pictures came, then no packet for the read timeout, or a call hangs; the next attempt follows."""
     SLOW = "slow"
     """The camera is well; its frames do not get to the server and back in time."""
     OFFLINE = "offline"

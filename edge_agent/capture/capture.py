@@ -1,37 +1,40 @@
-"""One camera's capture thread: opens, reads, reconnects for ever, and says at every moment how it stands."""
+"""One camera's capture: what its thread finds, told to others; and a watch over the thread, from outside."""
 
-import logging
 import threading
-import traceback
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from edge_agent.backoff import Backoff
+from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.counters import CaptureCounters
-from edge_agent.capture.errors import CaptureError
-from edge_agent.capture.frames import FrameMaker
-from edge_agent.capture.opening import open_source
-from edge_agent.capture.pace import FilePace
-from edge_agent.capture.source import Source
-from edge_agent.capture.timing import PresentationClock
+from edge_agent.capture.stage import Stage
+from edge_agent.capture.thread import CaptureThread, Listener
 from edge_agent.config import CameraConfig
-from edge_agent.config.source_url import source_kind
 from edge_agent.frame import Frame
 from edge_agent.state import CameraState, CameraStatus
 from edge_agent.wanted import Wanted
 
-log = logging.getLogger(__name__)
-
-REFUSED_PASSWORD_DELAY_S = 30.0
-"""Cameras lock a user out who tries a wrong password too often."""
+PATIENCE_S = 5.0
+"""Beyond a stage's own bound, before its call is said to hang."""
+MOST_HUNG = 3
+"""Threads of a camera that hang in a call that never comes back."""
+UNTOLD = frozenset({"reading", "making a frame", "closing"})
+"""Stages that are no news while pictures come."""
 
 
 class Capture:
-    """Captures one camera in a thread of its own, until it is stopped.
+    """Captures one camera in a thread, until it is stopped.
 
-    `on_frame` and `on_status` are called in that thread, never after `stop` has returned, and are to be
-    quick. A status is told when state or reason change. The first attempt shows its stages as `connecting`;
-    after a failure the state says why (`offline`, `authentication failed`, `stalled`) and keeps its beginning
-    through all further attempts until one succeeds. A file that is not to be looped ends in `ended`.
+    `on_frame` and `on_status` are called in that thread or from `supervise`, never after `stop` has returned,
+    and are to be quick. A status is told when state or reason change. The first attempt shows its stages as
+    `connecting`; after a failure the state says why (`offline`, `authentication failed`, `stalled`) and keeps
+    its beginning through all further attempts until one succeeds. A file that is not to be looped ends in
+    `ended`.
+
+    No library and no system call can hold the camera hostage: whoever calls `supervise` often enough has a
+    thread given up that is in a stage for longer than that may take. It delivers nothing any more, and
+    another takes its place; at most MOST_HUNG are left behind.
     """
 
     def __init__(
@@ -40,24 +43,31 @@ class Capture:
         password: str | None,
         on_frame: Callable[[Frame], None],
         on_status: Callable[[CameraStatus], None],
+        attempts: Attempts | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.counters = CaptureCounters()
+        """Written by the capture's thread."""
         self.status = CameraStatus.now(CameraState.CONNECTING)
         self._camera = camera
         self._password = password
         self._on_frame = on_frame
         self._on_status = on_status
+        self._attempts = attempts or Attempts()
+        self._patience_s = patience_s
         self._backoff = Backoff()
-        self._stopping = threading.Event()
         self._delivery = threading.RLock()
-        is_file = source_kind(camera.url) == "file"
-        timeline = FilePace(self._stopping.wait) if is_file else PresentationClock()
-        self._maker = FrameMaker(camera, timeline, self.counters)
-        self._thread = threading.Thread(target=self._run, name=f"capture-{camera.name}", daemon=True)
+        self._is_stopped = False
+        self._frame_id = 0
+        self._latest_s = 0.0
+        self._wanted = Wanted.of(camera)
+        self._hung: list[CaptureThread] = []
+        self._again_s = 0.0
+        self._thread = self._new_thread()
 
     def start(self) -> None:
         """Begin; once only."""
-        self._thread.start()
+        self._begin(time.monotonic())
 
     def stop(self, timeout_s: float) -> bool:
         """End, and tell whether the thread did within `timeout_s`.
@@ -66,78 +76,93 @@ class Capture:
         nothing any more.
         """
         with self._delivery:
-            self._stopping.set()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+            self._is_stopped = True
+        self._thread.stop()
+        self._attempts.forget(self._thread)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive
 
     def want(self, wanted: Wanted) -> None:
         """Make the frames from now on so; may be called from any thread, at any time."""
-        self._maker.wanted = wanted
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            least_delay_s = 0.0
-            try:
-                self._watch()
-            except CaptureError as error:
-                self._tell(error.state, str(error))
-                if error.state is CameraState.AUTHENTICATION_FAILED:
-                    least_delay_s = REFUSED_PASSWORD_DELAY_S
-            except Exception as error:  # noqa: BLE001  a fault in one camera is not to end its thread for good
-                # Without the exception's text, which a library may have made from the URL.
-                where = "".join(traceback.format_tb(error.__traceback__))
-                log.error("camera %s: %s in its capture\n%s", self._camera.name, type(error).__name__, where)  # noqa: TRY400
-                self._tell(CameraState.OFFLINE, f"internal error in capture: {type(error).__name__}")
-            else:
-                if not self._camera.loop:
-                    self._tell(CameraState.ENDED)
-                    return
-                continue
-            self._stopping.wait(max(least_delay_s, self._backoff.next_delay_s()))
-
-    def _watch(self) -> None:
-        """Capture from one connection until it fails, or one round of a file until it ends."""
-        try:
-            source = open_source(self._camera, self._password, self._stage)
-        except CaptureError:
-            self.counters.failed_opens += 1
-            raise
-        self.counters.opens += 1
-        self._maker.begin()
-        with source:
-            self._deliver_from(source)
-
-    def _deliver_from(self, source: Source) -> None:
-        seen_before = self.counters.frames_seen
-        for coded in source.pictures():
-            seen = self.counters.frames_seen
-            for frame in self._maker.frames(source, coded):
-                self._deliver(frame)
-            if self._stopping.is_set():
-                return
-            if self.counters.frames_seen > seen:
-                self._backoff.healthy()
-                self._tell(CameraState.STREAMING)
-            elif waiting := self._maker.waits_for_keyframe:
-                self._tell(CameraState.WAITING_FOR_KEYFRAME, waiting)
-        if self.counters.frames_seen == seen_before:
-            raise CaptureError("no picture in it that can be decoded")
-
-    def _stage(self, stage: str) -> None:
-        if self.status.state is CameraState.CONNECTING:
-            self._tell(CameraState.CONNECTING, stage)
-
-    def _deliver(self, frame: Frame) -> None:
         with self._delivery:
-            if not self._stopping.is_set():
-                self.counters.frames_delivered += 1
-                self._on_frame(frame)
+            self._wanted = wanted
+            self._thread.maker.wanted = wanted
+
+    @property
+    def hung(self) -> int:
+        """How many threads were given up and still hang."""
+        return sum(thread.is_alive for thread in self._hung)
+
+    def supervise(self) -> None:
+        """Look whether the thread makes progress; to be called twice a second or so, by one thread."""
+        thread, now_s = self._thread, time.monotonic()
+        is_alive, stage = thread.is_alive, thread.stage  # in this order: what has ended says so before
+        if self._is_stopped or thread.has_ended:
+            return
+        if is_alive and self._is_current(thread):
+            if stage is not None and now_s - stage.since_s > stage.bound_s + self._patience_s:
+                self._give_up(thread, stage, now_s)
+        elif now_s >= self._again_s and self.hung < MOST_HUNG:
+            self._begin(now_s)
+
+    def _is_current(self, thread: CaptureThread) -> bool:
+        return thread is self._thread and thread not in self._hung
+
+    def _give_up(self, thread: CaptureThread, stage: Stage, now_s: float) -> None:
+        with self._delivery:  # from here on the thread delivers nothing
+            self._hung = [one for one in self._hung if one.is_alive] + [thread]
+            self._attempts.forget(thread)
+            thread.give_up()
+        reason = f"{stage.name} hangs for {now_s - stage.since_s:.0f} s"
+        if len(self._hung) >= MOST_HUNG:
+            reason += f": tried again when one of {MOST_HUNG} calls that hang comes back"
+        self._tell(CameraState.STALLED, reason)
+        self._again_s = now_s + self._backoff.next_delay_s()
+
+    def _begin(self, now_s: float) -> None:
+        """Go on with another thread."""
+        with self._delivery:
+            if self._is_stopped:
+                return
+            self._thread = self._new_thread()
+            try:
+                self._thread.start()
+            except RuntimeError:  # the system has none to give; supervise tries again
+                self._again_s = now_s + self._backoff.next_delay_s()
+                self._tell(CameraState.OFFLINE, "the system has no room for another thread")
+
+    def _new_thread(self) -> CaptureThread:
+        listener = Listener(on_frame=self._deliver, on_state=self._found, on_stage=self._reached)
+        thread = CaptureThread(
+            self._camera, self._password, listener, self.counters, self._backoff, self._attempts
+        )
+        thread.maker.wanted = self._wanted
+        return thread
+
+    # The thread calls these three; one that has been given up is not listened to.
+
+    def _deliver(self, thread: CaptureThread, frame: Frame) -> None:
+        with self._delivery:
+            if self._is_stopped or not self._is_current(thread):
+                return
+            self._frame_id += 1
+            self._latest_s = max(self._latest_s, frame.captured_s)
+            self.counters.frames_delivered += 1
+            self._on_frame(replace(frame, frame_id=self._frame_id, captured_s=self._latest_s))
+
+    def _found(self, thread: CaptureThread, state: CameraState, reason: str) -> None:
+        with self._delivery:
+            if self._is_current(thread):
+                self._tell(state, reason)
+
+    def _reached(self, thread: CaptureThread, stage: Stage) -> None:
+        if self.status.state is CameraState.CONNECTING and stage.name not in UNTOLD:
+            self._found(thread, CameraState.CONNECTING, stage.name)
 
     def _tell(self, state: CameraState, reason: str = "") -> None:
         if (state, reason) == (self.status.state, self.status.reason):
             return
         with self._delivery:
-            if not self._stopping.is_set():
+            if not self._is_stopped:
                 self.status = self.status.then(state, reason)
                 self._on_status(self.status)

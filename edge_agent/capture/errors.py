@@ -7,6 +7,8 @@ from edge_agent.state import CameraState
 class CaptureError(AgentError):
     """A camera, device or file could not be opened, or ended; `state` is what becomes of the camera."""
 
-    def __init__(self, text: str, state: CameraState = CameraState.OFFLINE) -> None:
+    def __init__(self, text: str, state: CameraState = CameraState.OFFLINE, *, is_away: bool = False) -> None:
         super().__init__(one_line(text))  # a part of it may be what a camera sent
         self.state = state
+        self.is_away = is_away
+        """Nothing of the camera could be reached: the network may be the cause, for others too."""

@@ -13,9 +13,10 @@ from av.video.stream import VideoStream
 from edge_agent.capture.body import HttpBody
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.explain import explained
-from edge_agent.capture.reach import reach
+from edge_agent.capture.reach import is_address, reach
 from edge_agent.capture.redirect import refuse_redirect
 from edge_agent.capture.source import Source, rtp_transport
+from edge_agent.capture.stage import Bounds, Stage
 from edge_agent.config import CameraConfig
 from edge_agent.config.source_url import SourceKind, source_kind, source_path, source_url
 from edge_agent.state import CameraState
@@ -38,17 +39,17 @@ MOST_USERINFO_BYTES: Final = 127
 """FFmpeg's RTSP client cuts off what is longer, and the camera would refuse the rest."""
 
 
-def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[str], None]) -> Source:
+def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[Stage], None]) -> Source:
     """Open a camera, device or file; `on_stage` is told each stage as it begins.
 
     Every stage has its own timeout: TCP connect, the first answer and the handshake `connect_timeout_s`
     each, the first packet that and `read_timeout_s`. Raises CaptureError, whose text and chain hold no
     password.
     """
-    kind = source_kind(camera.url)
-    place = _reached(camera, on_stage) if kind in ("rtsp", "http") else source_path(camera.url)
+    kind, bounds = source_kind(camera.url), Bounds.of(camera)
+    place = _reached(camera, bounds, on_stage) if kind in ("rtsp", "http") else source_path(camera.url)
     if kind in ("device", "file"):
-        on_stage(FIRST_STAGES[kind])
+        on_stage(Stage(FIRST_STAGES[kind], bounds.handshake_s))
     container, body = _opened(camera, password, kind, place)
     try:
         stream = _video_stream(container, kind, place)
@@ -57,19 +58,24 @@ def open_source(camera: CameraConfig, password: str | None, on_stage: Callable[[
         if body:
             body.close()
         raise
-    on_stage("waiting for the first packet")
+    on_stage(Stage("waiting for the first packet", bounds.read_s))
     return Source(container, stream, camera, body)
 
 
-def _reached(camera: CameraConfig, on_stage: Callable[[str], None]) -> str:
+def _reached(camera: CameraConfig, bounds: Bounds, on_stage: Callable[[Stage], None]) -> str:
     """Do the first stages of a network source; gives HOST:PORT for people."""
     parts = urlsplit(camera.url)
     host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    on_stage(f"TCP connect to {place}")
-    with reach(host, port, camera.connect_timeout_s) as connection:
+
+    def connecting() -> None:
+        on_stage(Stage(f"TCP connect to {place}", bounds.connect_s))
+
+    if not is_address(host):
+        on_stage(Stage(f"resolving {host}", bounds.resolve_s))
+    with reach(host, port, camera.connect_timeout_s, connecting) as connection:
         kind = source_kind(camera.url)
-        on_stage(FIRST_STAGES[kind])
+        on_stage(Stage(FIRST_STAGES[kind], bounds.handshake_s))
         if kind == "rtsp" and camera.user is not None:
             refuse_redirect(connection, camera.url, place, camera.connect_timeout_s)
     return place

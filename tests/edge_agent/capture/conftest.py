@@ -13,6 +13,7 @@ from typing import Any
 import av
 import pytest
 
+from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.capture import Capture
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
@@ -20,19 +21,25 @@ from edge_agent.rtsp.camera import DemoCamera
 from edge_agent.state import CameraState, CameraStatus
 
 WAIT_S = 20.0
+PATIENCE_S = 1.0
+SUPERVISE_INTERVAL_S = 0.05
 
 
 class Watcher:
     """A capture that runs, with everything it delivered and when."""
 
-    def __init__(self, camera: CameraConfig, password: str | None = None) -> None:
+    def __init__(
+        self, camera: CameraConfig, password: str | None = None, attempts: Attempts | None = None
+    ) -> None:
         self.camera = camera
         self.frames: list[Frame] = []
         self.delivered_s: list[float] = []
         self.statuses: list[CameraStatus] = []
         self.thread_names: set[str] = set()
         self._changed = threading.Condition()
-        self.capture = Capture(camera, password, self._on_frame, self._on_status)
+        self.capture = Capture(
+            camera, password, self._on_frame, self._on_status, attempts, patience_s=PATIENCE_S
+        )
 
     def _on_frame(self, frame: Frame) -> None:
         with self._changed:
@@ -83,16 +90,33 @@ class Watcher:
 
 
 class Watch:
-    """Starts captures: `watch(url, password=None, fps=…)`."""
+    """Starts captures, and supervises them as the agent does: `watch(url, password=None, fps=…)`."""
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
+        self._attempts = Attempts()
+        self._ending = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise)
+        self._supervisor.start()
 
-    def __call__(self, url: str | Path, password: str | None = None, **options: Any) -> Watcher:
+    def _supervise(self) -> None:
+        while not self._ending.wait(SUPERVISE_INTERVAL_S):
+            for watcher in tuple(self._watchers):
+                watcher.capture.supervise()
+
+    def end(self) -> None:
+        """Stop all captures and their supervision."""
+        self._ending.set()
+        self._supervisor.join()
+        self.stop()
+
+    def __call__(
+        self, url: str | Path, password: str | None = None, *, name: str = "yard", **options: Any
+    ) -> Watcher:
         """Start one, with options of its CameraConfig."""
-        watcher = Watcher(CameraConfig(name="yard", url=str(url), **options), password)
-        self._watchers.append(watcher)
+        watcher = Watcher(CameraConfig(name=name, url=str(url), **options), password, self._attempts)
         watcher.capture.start()
+        self._watchers.append(watcher)
         return watcher
 
     def stop(self) -> None:
@@ -106,7 +130,7 @@ def watch() -> Iterator[Watch]:
     """Give what starts captures; they are stopped after the test."""
     watch = Watch()
     yield watch
-    watch.stop()
+    watch.end()
 
 
 ServeDemo = Callable[..., AbstractAsyncContextManager[DemoCamera]]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from edge_agent.capture import capture
+from edge_agent.capture import thread
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.opening import open_source
 from edge_agent.config import CameraConfig
@@ -89,7 +89,7 @@ async def test_a_wrong_password_is_said_to_be_wrong(
     watch: Watch, demo_camera: ServeDemo, clip: Path, monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
     """A state of its own, that ends once the camera has been given the password."""
-    monkeypatch.setattr(capture, "REFUSED_PASSWORD_DELAY_S", 0.5)
+    monkeypatch.setattr(thread, "REFUSED_PASSWORD_DELAY_S", 0.5)
     wrong = Credentials(user=USER, password="another", scheme=scheme)
     async with DemoCamera(clip, credentials=wrong) as camera:
         port = camera.port
@@ -177,7 +177,7 @@ async def test_nothing_shows_the_password(
     is_right: bool,
 ) -> None:
     """Whatever fails: no state, log line, output of a library or error in the chain holds it in any form."""
-    monkeypatch.setattr(capture, "REFUSED_PASSWORD_DELAY_S", 0.1)
+    monkeypatch.setattr(thread, "REFUSED_PASSWORD_DELAY_S", 0.1)
     caplog.set_level(logging.DEBUG)
     known = Credentials(user=USER, password=PASSWORD if is_right else "another", scheme="basic")
     faults = Faults(**fault)  # type: ignore[arg-type]  # a table of keywords
