@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent.commands import camera, discover, imports, listing, motion, service, trial
+from edge_agent.commands import camera, discover, gateway, imports, listing, motion, service, status, trial
 from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
 
@@ -109,7 +109,8 @@ def set_server(
     ] = False,
 ) -> None:
     """Set the central server. Beyond loopback it takes --ca, --tls or --insecure."""
-    from edge_agent.config.edit import editing
+    from edge_agent.commands.changing import make
+    from edge_agent.config.change import SetServer
     from edge_agent.config.keys import server_from
 
     settings: Settings = context.obj
@@ -119,8 +120,7 @@ def set_server(
     table |= {key: True for key, given in {"tls": tls, "insecure": insecure}.items() if given}
     with usage_errors():
         server_from(table, Path.cwd())
-    with editing(settings.config) as edit:
-        edit.set_server(table)
+    make(settings.config, SetServer(table))
     typer.echo(f"server: {address}")
 
 
@@ -156,7 +156,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera, listing, imports, trial, motion, discover, service):
+for commands in (camera, listing, gateway, imports, status, trial, motion, discover, service):
     app.add_typer(commands.app)
 
 

@@ -35,8 +35,12 @@ CHANNEL_OPTIONS = (
 )
 
 
-def credentials(server: ServerConfig) -> grpc.ChannelCredentials | None:
+def credentials(server: ServerConfig, authorities: bytes | None = None) -> grpc.ChannelCredentials | None:
     """Give the channel's credentials; None for plaintext, which the configuration has to have allowed.
+
+    Args:
+        server: says how the channel is to be secured.
+        authorities: what the file of authorities holds; None reads it.
 
     Raises:
         ConfigError: the file of authorities cannot be read.
@@ -45,7 +49,7 @@ def credentials(server: ServerConfig) -> grpc.ChannelCredentials | None:
     if server.ca is None:
         return grpc.ssl_channel_credentials() if server.tls else None
     try:
-        return grpc.ssl_channel_credentials(read_authorities(Path(server.ca)))
+        return grpc.ssl_channel_credentials(authorities or read_authorities(Path(server.ca)))
     except ValueError as error:
         raise ConfigError(f"server.ca: {error}") from None
 
@@ -59,17 +63,20 @@ class Connection:
         cameras: Callable[[], Iterable[str]],
         on_status: Callable[[str], None],
         *,
+        authorities: bytes | None = None,
         gateway: str = "",
         on_wish: Callable[[CameraWish], None] = lambda _: None,
     ) -> None:
         self._server = server
-        self._credentials = credentials(server)
+        self._authorities = authorities
+        self._credentials = credentials(server, authorities)
         self._watch = Watch(gateway, cameras, on_wish)
         self._on_status = on_status
         self._backoff = Backoff()
         self._told = ""
         self._lock = asyncio.Lock()
         self._channel: grpc.aio.Channel | None = None
+        self._attempting: asyncio.Task[grpc.aio.Channel | None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -77,10 +84,41 @@ class Connection:
         """Wait for a channel that is connected."""
         async with self._lock:
             while self._channel is None:
-                self._channel = await self._attempt()
+                server, channel = self._server, None
+                self._attempting = asyncio.create_task(self._attempt())
+                try:
+                    channel = await self._attempting
+                except asyncio.CancelledError:
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():
+                        raise
+                if server is self._server:
+                    self._channel = channel
+                elif channel is not None:
+                    self._start(self._close(channel, 0.0))
             return self._channel
 
-    def retire(self, channel: grpc.aio.Channel, reason: str) -> None:
+    def use(self, server: ServerConfig, authorities: bytes | None, gateway: str) -> None:
+        """Go over to another server, or to the same one in another way: the old channel's calls end at once.
+
+        Raises:
+            ConfigError: the authorities cannot be used; nothing has changed.
+
+        """
+        self._watch.rename(gateway)
+        if (server, authorities) == (self._server, self._authorities):
+            return
+        self._credentials = credentials(server, authorities)
+        channel = self._channel
+        if channel is not None:
+            self.retire(channel, "the configuration names another server, or another way to it", 0.0)
+        self._server, self._authorities = server, authorities
+        self._backoff = Backoff()
+        self._told = ""
+        if self._attempting is not None:
+            self._attempting.cancel()
+
+    def retire(self, channel: grpc.aio.Channel, reason: str, grace_s: float | None = None) -> None:
         """Use a channel for no new calls: it is lost, or its server drains; its calls may still end well."""
         if channel is not self._channel:
             return
@@ -89,7 +127,7 @@ class Connection:
         listening, self._listening = self._listening, None
         if listening is not None and listening is not asyncio.current_task():
             listening.cancel()
-        self._start(self._close(channel, RETIRE_GRACE_S))
+        self._start(self._close(channel, RETIRE_GRACE_S if grace_s is None else grace_s))
 
     def healthy(self) -> None:
         """Note a sign of life from the server."""

@@ -14,13 +14,18 @@ from typing import TYPE_CHECKING
 
 from edge_agent import log as log_output
 from edge_agent.agent import Agent
-from edge_agent.config import AgentConfig, ServerConfig
-from edge_agent.config.file import load_to_run
-from edge_agent.config.secrets import Secrets
-from edge_agent.errors import AgentError
+from edge_agent.config import reading
+from edge_agent.config.places import Places, places_of
+from edge_agent.config.reading import Reading
+from edge_agent.control.handler import AgentHandler
+from edge_agent.control.place import lock, make_directories
+from edge_agent.control.server import ControlSocket
+from edge_agent.file_thread import FileThread
+from edge_agent.live import LiveConfiguration
 from edge_agent.result import Result
 from edge_agent.results import ResultWriter
 from edge_agent.service import Notifier, Service, status_line
+from edge_agent.snapshot import ServerStatus, Snapshots
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,31 +52,47 @@ def run(config_path: Path, results: str | None, table: bool) -> int:
     """
     # Until the event loop takes it over: the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    config, secrets = load_to_run(config_path)
-    assert config.server is not None, "load_to_run demands one"  # noqa: S101
+    first = reading.read(config_path)
     log_output.begin()
     with contextlib.ExitStack() as outputs:
+        places = _own_places(config_path, outputs)
         writer = outputs.enter_context(ResultWriter(results)) if results else None
-        view = _View(config.server, outputs) if table else None
-
-        def on_result(result: Result) -> None:
-            if writer is not None:
-                writer.write(result)
-            if view is not None:
-                view.table.add(result)
-
-        asyncio.run(_Run(config_path, config.server, on_result, view).until_stopped(config, secrets))
+        view = _View(outputs) if table else None
+        on_result = writer.write if writer is not None else _nobody
+        asyncio.run(_Run(config_path, first, on_result, view, places).until_stopped())
     _leave_hung_threads()
     return 0
+
+
+def _own_places(config_path: Path, outputs: contextlib.ExitStack) -> Places | None:
+    """Make the agent's directories and take their lock; None where they cannot be made: it runs without.
+
+    Raises:
+        RunningAlreadyError: another agent runs with this configuration.
+
+    """
+    places = places_of(config_path)
+    try:
+        make_directories(places)
+        outputs.callback(os.close, lock(places))
+    except OSError as error:
+        # A file system that is full or read-only is no reason to leave the cameras alone.
+        log.error("%s: %s: no control socket and no lock", places.state, error.strerror)  # noqa: TRY400
+        return None
+    return places
+
+
+def _nobody(_: Result) -> None:
+    """Nobody wants the results."""
 
 
 class _View:
     """The live table, and the log moved above it."""
 
-    def __init__(self, server: ServerConfig, outputs: contextlib.ExitStack) -> None:
+    def __init__(self, outputs: contextlib.ExitStack) -> None:
         from edge_agent.table import LiveTable
 
-        self.table = LiveTable(server.address)
+        self.table = LiveTable()
         outputs.enter_context(self.table)
         root = logging.getLogger()
         handlers, root.handlers = root.handlers, [_rich_handler(self.table.console)]
@@ -90,39 +111,69 @@ class _Run:
     """One run in its event loop."""
 
     def __init__(
-        self, config_path: Path, server: ServerConfig, on_result: OnResult, view: _View | None
+        self,
+        config_path: Path,
+        first: Reading,
+        on_result: OnResult,
+        view: _View | None,
+        places: Places | None,
     ) -> None:
-        self._config_path = config_path
-        self._server = server
-        self._on_result = on_result
+        assert first.config.server is not None, "a reading has one"  # noqa: S101
         self._view = view
-        self._server_status = ""
+        self._places = places
+        self._server = ServerStatus()
         self._stopping = asyncio.Event()
         self._reloading = asyncio.Event()
+        self._files = FileThread()
+        self._live = LiveConfiguration(config_path, first, self._files, self._apply)
+        self._agent = Agent(
+            first.config.server,
+            on_result,
+            self._server.tell,
+            gateway=_gateway_name(first),
+            authorities=first.authorities,
+        )
+        self._snapshots = Snapshots(self._agent, self._live, self._server, _gateway_name(first))
 
-    async def until_stopped(self, config: AgentConfig, secrets: Secrets) -> None:
+    async def until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._reloading.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        gateway = config.gateway.name or socket.gethostname()
-        agent = Agent(self._server, self._on_result, self._tell_server_status, gateway=gateway)
         if self._view is not None:
-            self._view.table.watch = agent.watch
-        service = Service(Notifier.from_environment(), lambda: self._in_a_line(agent))
+            self._view.table.take = self._snapshots.take
+        service = Service(Notifier.from_environment(), self._in_a_line)
+        control = await self._listening()
+        following = asyncio.create_task(self._live.follow(), name="configuration")
         try:
-            await self._apply(agent, config, secrets)
+            await self._apply(self._live.current)
             service.ready()
             while not self._stopping.is_set():
                 await self._next_signal()
                 if self._reloading.is_set():
                     self._reloading.clear()
                     service.reloading()
-                    await self._reload(agent)
+                    await self._live.read_again()
                     service.ready()
         finally:
             service.stopping()
-            await agent.stop()
+            following.cancel()
+            if control is not None:
+                await control.close()
+            self._files.close()
+            await self._agent.stop()
+
+    async def _listening(self) -> ControlSocket | None:
+        if self._places is None:
+            return None
+        handler = AgentHandler(self._live, self._snapshots.take, None)
+        control = ControlSocket(self._places, handler)
+        try:
+            await control.start()
+        except OSError as error:
+            log.error("%s: %s: no control socket", self._places.socket, error.strerror)  # noqa: TRY400
+            return None
+        return control
 
     async def _next_signal(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._reloading)]
@@ -130,32 +181,19 @@ class _Run:
         for wait in waits:
             wait.cancel()
 
-    async def _reload(self, agent: Agent) -> None:
-        """Go over to the file's present state; a file that cannot be used changes nothing."""
-        try:
-            # In a thread: a file on a mount that hangs is not to stop every camera.
-            config, secrets = await asyncio.to_thread(load_to_run, self._config_path, may_be_empty=True)
-        except AgentError as error:
-            log.error("the configuration stays as it was: %s", error)  # noqa: TRY400 - a person's mistake
-            return
-        if config.server != self._server:
-            log.warning("the server's settings have changed: they take effect when the agent starts again")
-        await self._apply(agent, config, secrets)
-        log.info("configuration read again: %d cameras", len(agent.cameras))
+    async def _apply(self, new: Reading) -> None:
+        assert new.config.server is not None, "a reading has one"  # noqa: S101
+        self._snapshots.gateway = _gateway_name(new)
+        self._agent.use(new.config.server, new.authorities, self._snapshots.gateway)
+        await self._agent.apply(new.config, new.secrets.password)
 
-    async def _apply(self, agent: Agent, config: AgentConfig, secrets: Secrets) -> None:
-        await agent.apply(config, secrets.password)
-        if self._view is not None:
-            self._view.table.show(agent.cameras)
+    def _in_a_line(self) -> str:
+        states = [runner.status.state for runner in self._agent.cameras.values() if runner.camera.enabled]
+        return status_line(states, self._server.text)
 
-    def _in_a_line(self, agent: Agent) -> str:
-        statuses = [agent.watch(name)[0] for name in agent.cameras]
-        return status_line([status.state for status in statuses if status], self._server_status)
 
-    def _tell_server_status(self, status: str) -> None:
-        self._server_status = status
-        if self._view is not None:
-            self._view.table.server_status = status
+def _gateway_name(found: Reading) -> str:
+    return found.config.gateway.name or socket.gethostname()
 
 
 def _leave_hung_threads() -> None:

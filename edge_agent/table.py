@@ -1,66 +1,24 @@
-"""The live table of `edge-agent run --table`."""
+"""The agent's status on a terminal: the live table of `edge-agent run --table`, and `edge-agent status`."""
 
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from edge_agent.result import Result
-from edge_agent.state import CameraStatus
+COLUMNS = ("camera", "state", "for", "fps", "p50", "p99", "dropped", "kbit/s", "MB/day", "sends", "sees")
+FIGURES = frozenset(COLUMNS[2:9])
 
-# Rates, latencies and what is seen are of this long a while.
-SPAN_S = 5.0
-COLUMNS = ("camera", "state", "fps", "p50", "p99", "dropped", "sees")
-FIGURES = ("fps", "p50", "p99", "dropped")
-
-
-class CameraRow:
-    """What the table says of one camera."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._recent: deque[tuple[float, Result]] = deque(maxlen=1000)
-
-    def add(self, result: Result) -> None:
-        """Note a result."""
-        self._recent.append((time.monotonic(), result))
-
-    def cells(self) -> tuple[str, str, str, str]:
-        """Give frames a second, latency p50 and p99, and what is seen, of the last few seconds."""
-        now_s = time.monotonic()
-        while self._recent and now_s - self._recent[0][0] > SPAN_S:
-            self._recent.popleft()
-        answered = [(at_s, result) for at_s, result in self._recent if result.answer.outcome == "detected"]
-        if not answered:
-            return "0.0", "-", "-", "-"
-        latencies = sorted(result.latency_ms for _, result in answered)
-        span_s = max(now_s - answered[0][0], 1.0)
-        seen = Counter(item.label for item in answered[-1][1].answer.objects)
-        return (
-            f"{len(answered) / span_s:.1f}",
-            f"{percentile(latencies, 0.50):.0f} ms",
-            f"{percentile(latencies, 0.99):.0f} ms",
-            ", ".join(f"{count} {label}" for label, count in seen.most_common(5)) or "nothing",
-        )
-
-
-def percentile(ascending: list[float], fraction: float) -> float:
-    """Give the smallest value that at least this fraction of the values does not exceed."""
-    index = max(0, -int(-fraction * len(ascending) // 1) - 1)
-    return ascending[index]
+Status = dict[str, Any]
 
 
 class LiveTable:
-    """Draws cameras, states and figures on the terminal until closed."""
+    """Draws the status on the terminal, twice a second, until closed."""
 
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self.watch: Callable[[str], tuple[CameraStatus | None, int]] = lambda _: (None, 0)
-        self._rows: dict[str, CameraRow] = {}
-        self.server_status = "connecting"
+    def __init__(self) -> None:
+        self.take: Callable[[], Status] | None = None
         # Lines on stderr, as the log: standard output may carry results.
         self._live = Live(console=Console(stderr=True), get_renderable=self._draw, refresh_per_second=2)
 
@@ -76,22 +34,78 @@ class LiveTable:
         """Where log lines can be printed above the table."""
         return self._live.console
 
-    def show(self, cameras: Iterable[str]) -> None:
-        """Show these cameras."""
-        self._rows = {name: self._rows.get(name) or CameraRow(name) for name in cameras}
+    def _draw(self) -> RenderableType:
+        return drawn(self.take()) if self.take is not None else ""
 
-    def add(self, result: Result) -> None:
-        """Note a result."""
-        if result.camera in self._rows:
-            self._rows[result.camera].add(result)
 
-    def _draw(self) -> Table:
-        table = Table(title=f"server {self._server}: {self.server_status}", title_justify="left")
-        for heading in COLUMNS:
-            # One line a camera, whatever its trouble has to say: the log has it in full.
-            table.add_column(heading, justify="right" if heading in FIGURES else "left", no_wrap=True)
-        for name, row in self._rows.items():
-            status, dropped = self.watch(name)
-            fps, p50, p99, seen = row.cells()
-            table.add_row(name, str(status or "starting"), fps, p50, p99, str(dropped), seen)
-        return table
+def drawn(status: Status) -> RenderableType:
+    """Draw a status: lines for agent, server and records, a row a camera, a line for each trouble."""
+    # As text: a name or a reason in square brackets is no style.
+    lines: list[RenderableType] = [Text(line) for line in _lines(status)]
+    table = Table()
+    for heading in COLUMNS:
+        # One line a camera, whatever its trouble has to say: its whole reason stands below the table.
+        table.add_column(heading, justify="right" if heading in FIGURES else "left", no_wrap=True)
+    for camera in status["cameras"]:
+        table.add_row(*map(Text, cells(camera)))
+    problems = [Text(f"! {problem}") for problem in status["problems"]]
+    return Group(*lines, table, *problems)
+
+
+def cells(camera: Status) -> list[str]:
+    """Give a camera's row."""
+    latency = camera["latency_ms"]
+    figures = camera["fps"] if camera["state"] != "disabled" else None
+    return [
+        camera["name"],
+        f"{camera['state']}: {camera['reason']}" if camera["reason"] else camera["state"],
+        duration(camera["for_s"]),
+        _or_dash(figures, "{:.1f}"),
+        _or_dash(latency["p50"], "{:.0f} ms"),
+        _or_dash(latency["p99"], "{:.0f} ms"),
+        str(sum(camera["dropped"].values())),
+        _or_dash(camera.get("kbit_s"), "{:.0f}"),
+        _or_dash(camera.get("mb_day"), "{:.0f}"),
+        _sends(camera),
+        ", ".join(f"{count} {label}" for label, count in camera["sees"].items()) or "-",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time in its two largest units."""
+    whole = int(seconds)
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if whole >= length:
+            count, rest = divmod(whole, length)
+            smaller = {"d": ("h", 3600), "h": ("min", 60), "min": ("s", 1)}[unit]
+            return f"{count} {unit} {rest // smaller[1]} {smaller[0]}"
+    return f"{whole} s"
+
+
+def _lines(status: Status) -> list[str]:
+    agent, server, spool = status["agent"], status["server"], status["spool"]
+    how = "connected" if server["connected"] else f"not connected: {server['reason']}"
+    told = ", ".join(word for word in (server["detector"], server["version"]) if word)
+    server_line = f"server {server['address']}: {how}, for {duration(server['for_s'])}"
+    lines = [
+        f"gateway {agent['gateway']}: edge-agent {agent['version']}, up {duration(agent['for_s'])}",
+        f"{server_line} ({told})" if told else server_line,
+    ]
+    if spool is not None:
+        figures = (f"{spool[key]} {key}" for key in ("waiting", "uploaded", "dropped", "refused"))
+        lines.append(f"records: {', '.join(figures)}")
+    lines.append(f"configuration: {status['configuration']['path']}")
+    return lines
+
+
+def _sends(camera: Status) -> str:
+    """Say what is decoded, and how often the motion gate was open."""
+    words = [camera["decode"]]
+    gate = camera.get("gate")
+    if camera["motion"] == "on":
+        words.append(f"motion {gate['open_share']:.0%}" if gate else "motion")
+    return ", ".join(words)
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)

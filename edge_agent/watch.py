@@ -65,6 +65,12 @@ class Watch:
         if self._told != frozenset(self._cameras()):
             self._changed.set()
 
+    def rename(self, gateway: str) -> None:
+        """Tell the server another name of this gateway."""
+        if gateway != self._gateway:
+            self._gateway = gateway
+            self._changed.set()
+
     async def listen(self, channel: grpc.aio.Channel) -> str | None:
         """Listen until there is a reason to leave the channel; None: this server has no wishes."""
         backoff = Backoff()

@@ -7,7 +7,6 @@ import typer
 
 from edge_agent.commands.typed import (
     Settings,
-    check_password,
     given,
     typed_credentials,
     typed_polygons,
@@ -15,6 +14,7 @@ from edge_agent.commands.typed import (
     usage_errors,
 )
 from edge_agent.config import Decode, Motion, Transport
+from edge_agent.config.change import AddCameras, RemoveCamera, SetCamera
 from edge_agent.config.keys import CAMERA_RULES, camera_from
 from edge_agent.config.rules import unknown
 from edge_agent.config.source_url import Source, redacted
@@ -136,7 +136,7 @@ def add_camera(
     enabled: Enabled = None,
 ) -> None:
     """Add a camera."""
-    from edge_agent.config.edit import editing
+    from edge_agent.commands.changing import make
 
     settings: Settings = context.obj
     source = typed_source(url, credentials=user is None)
@@ -164,9 +164,7 @@ def add_camera(
     )
     with usage_errors():
         camera = camera_from(name, values, Path.cwd())
-    with editing(settings.config) as edit:
-        edit.add_cameras({name: values})
-        edit.set_password(name, password)
+    make(settings.config, AddCameras({name: values}, {} if password is None else {name: password}))
     typer.echo(f"added {name}: {redacted(camera, password)}")
 
 
@@ -203,7 +201,7 @@ def set_camera(
     ] = None,
 ) -> None:
     """Change some options of a camera; the others stay as they are."""
-    from edge_agent.config.edit import editing
+    from edge_agent.commands.changing import make
 
     settings: Settings = context.obj
     source = Source("") if url is None else typed_source(url, credentials=user is None)
@@ -234,24 +232,18 @@ def set_camera(
         raise UsageError("nothing to change: give an option")
     if both := values.keys() & set(gone):
         raise UsageError(f"{min(both)} is both set and unset")
-    with usage_errors(), editing(settings.config) as edit:
-        edit.set_camera(name, values, gone)
-        if "password" in gone:
-            edit.set_password(name, None)
-        if password is not None:
-            check_password(password, edit.camera(name).get("user"))
-            edit.set_password(name, password)
+    with usage_errors():
+        make(settings.config, SetCamera(name, values, tuple(gone), password))
     typer.echo(f"changed {name}")
 
 
 @app.command("remove-camera")
 def remove_camera(context: typer.Context, name: Name) -> None:
     """Remove a camera and its password."""
-    from edge_agent.config.edit import editing
+    from edge_agent.commands.changing import make
 
     settings: Settings = context.obj
-    with editing(settings.config) as edit:
-        edit.remove_camera(name)
+    make(settings.config, RemoveCamera(name))
     typer.echo(f"removed {name}")
 
 
@@ -268,11 +260,10 @@ def disable(context: typer.Context, name: Name) -> None:
 
 
 def _enable(context: typer.Context, name: str, *, enabled: bool) -> None:
-    from edge_agent.config.edit import editing
+    from edge_agent.commands.changing import make
 
     settings: Settings = context.obj
-    with editing(settings.config) as edit:
-        edit.set_camera(name, {"enabled": enabled})
+    make(settings.config, SetCamera(name, {"enabled": enabled}))
     typer.echo(f"{'enabled' if enabled else 'disabled'} {name}")
 
 

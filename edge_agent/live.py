@@ -1,0 +1,102 @@
+"""A running agent's configuration: read again when its files change, changed on request, always whole."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from edge_agent.config import reading
+from edge_agent.config.change import Change, perform
+from edge_agent.config.reading import Marks, Reading
+from edge_agent.errors import AgentError, ConfigError
+from edge_agent.file_thread import FileThread
+
+log = logging.getLogger(__name__)
+
+# A change is taken in when two looks in a row have found the same: within twice this.
+LOOK_PERIOD_S = 0.4
+
+
+class LiveConfiguration:
+    """Takes one change after the other, wherever it comes from; lives in the event loop.
+
+    Attributes:
+        current: what is in effect.
+        error: why the files, as they are now, are not; empty while they are.
+        read_unix_s: when what is in effect was read, in seconds since the Unix epoch.
+
+    """
+
+    def __init__(
+        self, path: Path, first: Reading, files: FileThread, on_change: Callable[[Reading], Awaitable[None]]
+    ) -> None:
+        self.path = path
+        self.current = first
+        self.error = ""
+        self.read_unix_s = time.time()
+        self._files = files
+        self._on_change = on_change
+        self._lock = asyncio.Lock()
+        self._seen = first.marks
+
+    async def change(self, change: Change) -> None:
+        """Write a change to the files and put it into effect.
+
+        Raises:
+            AgentError: it cannot be written; what is in effect stays.
+            BadValueError: a value in it may not be.
+
+        """
+        async with self._lock:
+            await self._files.do(perform, self.path, change)
+            try:
+                await self._take()
+            except AgentError as error:
+                raise ConfigError(f"it is written, and not in effect: {error}") from None
+
+    async def read_again(self) -> None:
+        """Put the files' present state into effect; what cannot be used is told in the log."""
+        async with self._lock:
+            try:
+                await self._take()
+            except AgentError:
+                return
+        log.info("configuration read again: %d cameras", len(self.current.config.cameras))
+
+    async def follow(self) -> None:
+        """Follow the files until cancelled."""
+        pending: Marks | None = None
+        while True:
+            await asyncio.sleep(LOOK_PERIOD_S)
+            try:
+                marks = await self._files.do(reading.look, self.path)
+                if marks == self._seen:
+                    pending = None
+                elif marks == pending:
+                    await self.read_again()
+                    pending = None
+                else:
+                    pending = marks
+            except Exception:  # a fault of ours: the files are followed all the same
+                log.exception("following the configuration failed")
+
+    async def _take(self) -> None:
+        # What changes after this look is found by the next one.
+        self._seen = await self._files.do(reading.look, self.path)
+        try:
+            new = await self._files.do(reading.read, self.path, before=self.current)
+        except AgentError as error:
+            self._tell(str(error))
+            raise
+        self._tell("")
+        self.read_unix_s = time.time()
+        self.current = new
+        await self._on_change(new)
+
+    def _tell(self, problem: str) -> None:
+        if problem:
+            log.error("the configuration stays as it was: %s", problem)
+        elif self.error:
+            log.info("the configuration is in order again")
+        self.error = problem

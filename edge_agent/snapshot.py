@@ -1,0 +1,137 @@
+"""The agent's status as plain values: what `edge-agent status` shows, and its JSON. No password is in it."""
+
+import os
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from edge_agent.agent import Agent
+from edge_agent.camera_runner import CameraRunner
+from edge_agent.live import LiveConfiguration
+from edge_agent.state import CameraState
+
+# The states of a camera about which nothing needs to be done.
+WELL = frozenset({CameraState.STREAMING, CameraState.DISABLED, CameraState.ENDED})
+
+
+@dataclass(slots=True)
+class ServerStatus:
+    """What the connection last told, and since when it has been so."""
+
+    text: str = "not connected yet"
+    since_unix_s: float = 0.0
+    since_s: float = 0.0
+
+    def tell(self, text: str) -> None:
+        """Note what the connection tells."""
+        if not self.since_s or self.connected != (text == "connected"):
+            self.since_unix_s, self.since_s = time.time(), time.monotonic()
+        self.text = text
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server is there."""
+        return self.text == "connected"
+
+
+class Snapshots:
+    """Takes the agent's status, at any moment."""
+
+    def __init__(self, agent: Agent, live: LiveConfiguration, server: ServerStatus, gateway: str) -> None:
+        self.gateway = gateway
+        self._agent = agent
+        self._live = live
+        self._server = server
+        self._begun_s = time.monotonic()
+        self._begun_unix_s = time.time()
+
+    def take(self) -> dict[str, Any]:
+        """Give the status as plain values for JSON."""
+        server, config = self._server, self._live.current.config
+        assert config.server is not None  # noqa: S101
+        facts = self._agent.facts
+        cameras = [_camera(name, runner) for name, runner in self._agent.cameras.items()]
+        status: dict[str, Any] = {
+            "agent": {
+                "version": version("camera-ai"),
+                "pid": os.getpid(),
+                "gateway": self.gateway,
+                "since": _instant(self._begun_unix_s),
+                "for_s": _ago(self._begun_s),
+            },
+            "configuration": {
+                "path": str(Path(self._live.path).absolute()),
+                "read": _instant(self._live.read_unix_s),
+                "error": self._live.error or None,
+            },
+            "server": {
+                "address": config.server.address,
+                "connected": server.connected,
+                "reason": "" if server.connected else server.text.removeprefix("not connected: "),
+                "since": _instant(server.since_unix_s or self._begun_unix_s),
+                "for_s": _ago(server.since_s or self._begun_s),
+                "version": facts.version if facts else "",
+                "detector": facts.detector if facts else "",
+            },
+            "spool": None,
+            "cameras": cameras,
+        }
+        status["problems"] = _problems(status)
+        return status
+
+
+def _camera(name: str, runner: CameraRunner) -> dict[str, Any]:
+    now, figures, camera = runner.status, runner.figures.now(), runner.camera
+    return {
+        "name": name,
+        "state": now.state.value,
+        "reason": now.reason,
+        "since": _instant(now.since_unix_s),
+        "for_s": _ago(now.since_s),
+        "fps": round(figures.fps, 1),
+        "wanted_fps": camera.fps,
+        "latency_ms": {"p50": _rounded(figures.latency_p50_ms), "p99": _rounded(figures.latency_p99_ms)},
+        "sees": figures.sees,
+        "dropped": {reason: count for reason, count in sorted(runner.dropped.items()) if count},
+        "capture": runner.counters,
+        "decode": camera.decode,
+        "motion": camera.motion,
+    }
+
+
+def _problems(status: dict[str, Any]) -> list[str]:
+    """Say what is not well, a line each; empty while all is."""
+    found = []
+    if status["configuration"]["error"]:
+        found.append(f"configuration: {status['configuration']['error']}")
+    if not status["server"]["connected"]:
+        found.append(f"server {status['server']['address']}: not connected: {status['server']['reason']}")
+    if status["spool"] and status["spool"]["trouble"]:
+        found.append(f"spool: {status['spool']['trouble']}")
+    for camera in status["cameras"]:
+        if camera["state"] not in WELL:
+            reason = f": {camera['reason']}" if camera["reason"] else ""
+            found.append(f"camera {camera['name']}: {camera['state']}{reason}")
+    return found
+
+
+def spool_status(spool_status: Any) -> dict[str, Any]:
+    """Give what the spool tells of itself."""
+    told = asdict(spool_status)
+    last_s = told.pop("last_uploaded_s")
+    return told | {"last_uploaded_ago_s": None if last_s is None else _ago(last_s)}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _instant(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _ago(then_s: float) -> float:
+    return round(time.monotonic() - then_s, 1)
