@@ -12,7 +12,7 @@ from central_server.record import NewRecord, RecordBatch, StoredRecord
 
 FILE_NAME = "records.db"
 # How long SQLite waits for whoever has locked the file; a gateway tries again later.
-BUSY_TIMEOUT_S = 5.0
+BUSY_TIMEOUT_S = 2.0
 # What is taken away at once, so that nothing waits long for it.
 PRUNED_ROWS = 500
 # Empty spools, one for each start of an agent, are known for this long after their last batch, so that no

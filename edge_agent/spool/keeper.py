@@ -18,7 +18,7 @@ FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 15.0
 # With less room within the file, on a full disk, the oldest rows have to go before new ones are written.
 LITTLE_ROOM_BYTES = 64 << 10
-# On a full disk so few rows are written at a time, for that takes little room; after so many attempts none are.
+# On a full disk so few rows are written at a time, for that takes little room; after so many attempts none.
 FULL_ROWS = 32
 FULL_ATTEMPTS = 3
 # A disk that damages each new file at once is left alone for a while.
@@ -62,8 +62,10 @@ class Keeper:
 
     @property
     def used_bytes(self) -> int:
-        """What they take."""
-        return self._store.used_bytes if self._store is not None else 0
+        """What they take; 0 where that cannot be told."""
+        with contextlib.suppress(sqlite3.Error):
+            return self._store.used_bytes if self._store is not None else 0
+        return 0
 
     @property
     def wait_s(self) -> float:

@@ -88,6 +88,7 @@ class Spool:
         self._closing = False
         self._on_news: Callable[[], None] = _nobody
         self._stored = (0, 0, "")
+        self._writing = 0
         self._clock = Clock()
         self._keeper = Keeper(path, max_bytes, self._lost)
         self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
@@ -120,7 +121,7 @@ class Spool:
         with self._changed:
             rows, used_bytes, trouble = self._stored
             return SpoolStatus(
-                waiting=max(0, rows - self._to_delete) + len(self._memory),
+                waiting=max(0, rows - self._to_delete) + self._writing + len(self._memory),
                 bytes=used_bytes,
                 dropped=self._dropped,
                 refused=self._refused,
@@ -234,7 +235,9 @@ class Spool:
         if opened and self._is_write_due():
             self._write()
         elif not (opened and was_open):
-            self._note()
+            stored = self._measured()
+            with self._changed:
+                self._stored = stored
             self._on_news()
         with self._changed:
             requests, self._requests = self._requests, deque()
@@ -263,19 +266,20 @@ class Spool:
             with self._changed:
                 rows = [self._memory.popleft() for _ in range(min(COMMIT_ROWS, len(self._memory)))]
                 self._memory_bytes -= sum(len(row.body) for row in rows)
+                self._writing = len(rows)
                 self._tell_of_loss()
                 through, to_delete = self._through, self._to_delete
             rows = rows[self._keeper.write(rows, through) :]
+            stored = self._measured()
             with self._changed:
                 if not self._keeper.trouble:
                     self._to_delete -= to_delete
-                if rows:
-                    self._memory.extendleft(reversed(rows))
-                    self._memory_bytes += sum(len(row.body) for row in rows)
-                    self._shed()
+                self._stored, self._writing = stored, 0
+                self._memory.extendleft(reversed(rows))
+                self._memory_bytes += sum(len(row.body) for row in rows)
+                self._shed()
                 more = bool(self._memory) and not self._keeper.trouble
                 self._since_s = time.monotonic()
-            self._note()
         self._on_news()
 
     def _tell_of_loss(self) -> None:
@@ -287,10 +291,9 @@ class Spool:
             body = Dropped(loss.records, loss.first_sequence, loss.last_sequence)
             self._add(wire.build_record(Record("", *self._clock.look(), body)), loss.records)
 
-    def _note(self) -> None:
+    def _measured(self) -> tuple[int, int, str]:
         used_bytes = self._keeper.used_bytes if not self._keeper.trouble else self._stored[1]
-        with self._changed:
-            self._stored = (self._keeper.rows, used_bytes, self._keeper.trouble)
+        return self._keeper.rows, used_bytes, self._keeper.trouble
 
     def _next(self, request: _Request, through: Position) -> Batch | None:
         batch = self._keeper.read(request.after, through, request.most_rows, request.most_bytes)

@@ -113,7 +113,8 @@ class Uploader:
         begun_s = time.monotonic()
         call: Call = channel.stream_stream(wire.REPORT_RECORDS)()
         try:
-            await self._exchange(call)
+            if await self._exchange(call):
+                return "", False
         except grpc.aio.AioRpcError as error:
             return self._failed(channel, error)
         except (BadAckError, wire.BadMessageError) as error:
@@ -125,7 +126,7 @@ class Uploader:
             return "its channel was closed", False
         finally:
             call.cancel()
-        # It may end a call that has nothing to say.
+        # It may end a call that has nothing to say, to make room for another.
         lasted = time.monotonic() - begun_s >= CHECK_PERIOD_S
         return ("" if lasted and not self._sent else "the server ended the call"), False
 
@@ -148,17 +149,18 @@ class Uploader:
         log.error("the server refuses record %d for good: %s", batch.last_sequence, reason)
         self._spool.acknowledge(batch, refused=len(batch.rows))
 
-    async def _exchange(self, call: Call) -> None:
+    async def _exchange(self, call: Call) -> bool:
+        """Send and read until the call ends; True when it was ended here, for want of records."""
         tasks = [asyncio.create_task(work) for work in (self._read(call), self._send(call), self._check())]
         reader, sender, _ = tasks
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-            if sender in done:
-                # Its end is the call's half-close, or the call's own end: the reader is told why.
-                async with asyncio.timeout(END_TIMEOUT_S):
-                    await reader
+            # The sender's end is a half-close, or the call's own end: then the reader is told why.
+            async with asyncio.timeout(END_TIMEOUT_S):
+                await reader
+            return sender in done and bool(sender.result())
         except TimeoutError:
             raise BadAckError(f"the server did not end the call within {END_TIMEOUT_S:g} s") from None
         finally:
@@ -166,7 +168,8 @@ class Uploader:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _send(self, call: Call) -> None:
+    async def _send(self, call: Call) -> bool:
+        """Send until the call ends, or is ended here: then True."""
         idle_since_s = time.monotonic()
         while time.monotonic() - idle_since_s < IDLE_S or self._sent:
             await self._room.wait()
@@ -186,8 +189,9 @@ class Uploader:
             try:
                 await call.write(wire.build_batch(batch.spool_id, self._gateway, records))
             except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
-                return
+                return False
         await call.done_writing()
+        return True
 
     async def _read(self, call: Call) -> None:
         while isinstance(data := await call.read(), bytes):  # else grpc.aio.EOF

@@ -76,6 +76,6 @@ def rows_on_disk(spool: Spool) -> int:
 
 def committed(path: Path) -> list[tuple[str, int, int]]:
     """Read a file that nobody uses: spool id, sequence and number of each row."""
-    with contextlib.closing(sqlite3.connect(path)) as db:
+    with contextlib.closing(sqlite3.connect(path, timeout=0.1)) as db:
         rows = db.execute("SELECT spool_id, sequence, body FROM record ORDER BY id").fetchall()
     return [(spool_id, sequence, number_of(body)) for spool_id, sequence, body in rows]
