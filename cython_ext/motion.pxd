@@ -36,6 +36,7 @@ cdef class MotionBackground:
     cdef void note_rest(self, Light light, float elapsed_s) noexcept nogil
     cdef int64_t find_patches(self) noexcept nogil
     cdef Py_ssize_t gather_patch(self, Py_ssize_t start) noexcept nogil
+    cdef bint is_plain(self, Py_ssize_t count) noexcept nogil
     cdef bint is_forgotten(self, Py_ssize_t count) noexcept nogil
     cdef bint is_uncovered(self, Py_ssize_t count) noexcept nogil
     cdef bint is_lit(self, Py_ssize_t count) noexcept nogil

@@ -25,6 +25,8 @@ cdef enum:
     GATHERED = 2
     FORGOTTEN = 3
 
+cdef float PLAIN_FACTOR = rules.PLAIN_FACTOR
+cdef Py_ssize_t PLAIN_CELLS = rules.PLAIN_CELLS
 cdef int MOST_OF = rules.MOST_OF
 cdef double GHOST_CONTRAST = rules.GHOST_CONTRAST
 cdef int LEAST_LIT_CELLS = rules.LEAST_LIT_CELLS
@@ -268,7 +270,7 @@ cdef class MotionBackground:
             if self.marks[start] != DIFFERS:
                 continue
             count = self.gather_patch(start)
-            if count < self.least_cells:
+            if count < self.least_cells or not self.is_plain(count):
                 continue
             forgotten = self.is_forgotten(count)
             for k in range(count):
@@ -297,6 +299,15 @@ cdef class MotionBackground:
                         self.patch[count] = <int32_t>near
                         count += 1
         return count
+
+    cdef bint is_plain(self, Py_ssize_t count) noexcept nogil:
+        """Tell whether enough cells of the patch at hand differ by far more than is needed."""
+        cdef Py_ssize_t k, i
+        cdef int64_t plain = 0
+        for k in range(count):
+            i = self.patch[k]
+            plain += fabsf(self.now[i] - self.base[i]) > PLAIN_FACTOR * self.limits[i]
+        return plain >= min(PLAIN_CELLS, count)
 
     cdef bint is_forgotten(self, Py_ssize_t count) noexcept nogil:
         """Tell whether the patch at hand is at rest and shows the background after all."""

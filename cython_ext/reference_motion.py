@@ -188,7 +188,8 @@ class MotionBackground:
             self.still_s[:] = -1
         else:
             self._rest(differs, light, limit, elapsed_s)
-            forgotten = self._find_patches(differs, lit)
+            plain = np.abs(difference) > np.float32(rules.PLAIN_FACTOR) * limit
+            forgotten = self._find_patches(differs, plain, lit)
         self._was_foreground = self.foreground.copy()
         self._learn(base, lit, difference, differs & learning, forgotten, elapsed_s, learning=learning)
         moved, differing = np.count_nonzero(self.foreground), np.count_nonzero(differs)
@@ -216,13 +217,13 @@ class MotionBackground:
         self.still_s = np.where(keeps, self.still_s + np.float32(elapsed_s), np.float32(0))
         self.still_s[~differs] = -1
 
-    def _find_patches(self, differs: Cells, lit: Levels) -> Cells:
+    def _find_patches(self, differs: Cells, plain: Cells, lit: Levels) -> Cells:
         """Make patches of enough cells the foreground; give the cells that are background by now."""
         outside = ~differs & ~self.ignored
         forgotten = np.zeros_like(differs)
         for patch in patches(differs):
             count = int(np.count_nonzero(patch))
-            if count < self.least_cells:
+            if count < self.least_cells or np.count_nonzero(patch & plain) < min(rules.PLAIN_CELLS, count):
                 continue
             at_rest = np.count_nonzero(patch & (self.still_s >= np.float32(rules.GHOST_S)))
             if rules.MOST_OF * at_rest >= (rules.MOST_OF - 1) * count and (

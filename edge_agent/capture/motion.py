@@ -97,7 +97,7 @@ class MotionGate:
 
     `sensitivity` from 1 to 100 sets how much a cell has to differ, in levels and in multiples of its noise,
     and below 50 also how many cells: from 15.6 levels, 8.4 times and 12 cells at 1, by 4 levels, 6 times and
-    3 cells at 50, to 1 level, 4.2 times and 3 cells at 100.
+    3 cells at 50, to 1 level, 4.2 times and 3 cells at 100. Two of the cells have to differ by twice as much.
     """
 
     def __init__(self, sensitivity: int = 50, masks: Sequence[Polygon] = ()) -> None:
