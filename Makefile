@@ -17,7 +17,7 @@ demo: $(VENV)/.demo-ready
 	@$(BIN)/python tools/demo.py --duration $(DURATION)
 
 test: $(VENV)/.test-ready $(REFERENCE)/.tested
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile $(ARGS)
 
 soak: $(VENV)/.test-ready $(REFERENCE)/.tested
 	$(BIN)/python -m pytest -m soak --timeout 3600 -s $(ARGS)
