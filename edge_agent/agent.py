@@ -12,6 +12,8 @@ from edge_agent.config import AgentConfig, ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.record import Record
 from edge_agent.result import Result
+from edge_agent.spool.spool import Spool
+from edge_agent.spool.uploader import Uploader
 from edge_agent.uplink import Uplink
 from edge_agent.wish import CameraWish
 
@@ -27,6 +29,7 @@ class Agent:
 
     Attributes:
         facts: what the server told at the start of the latest stream; None before the first.
+        uploader: what sends the spool's records, once `upload` was called.
 
     """
 
@@ -40,6 +43,8 @@ class Agent:
         authorities: bytes | None = None,
     ) -> None:
         self.facts: wire.Facts | None = None
+        self.uploader: Uploader | None = None
+        self._uploading: asyncio.Task[None] | None = None
         self._on_record = on_record
         # Of the configuration, in its order; those that are disabled too.
         self._cameras: dict[str, CameraRunner] = {}
@@ -63,6 +68,8 @@ class Agent:
     def use(self, server: ServerConfig, authorities: bytes | None, gateway: str) -> None:
         """Go over to this server; captures go on. Raises ConfigError for authorities that cannot be used."""
         self._connection.use(server, authorities, gateway)
+        if self.uploader is not None:
+            self.uploader.gateway = gateway
         for runner in self._cameras.values():
             runner.hurry()
 
@@ -90,12 +97,20 @@ class Agent:
             runner.start()
         await self._end(gone)
 
+    def upload(self, spool: Spool, gateway: str) -> None:
+        """Send the spool's records to the server from now on."""
+        self.uploader = Uploader(self._connection, spool, gateway)
+        self._uploading = asyncio.create_task(self.uploader.run(), name="records")
+
     async def stop(self) -> None:
         """Stop every camera, then the connection."""
         for runner in self._cameras.values():
             runner.stop_soon()
         await _all_ended(self._cameras.values())
         await asyncio.gather(*self._ending, return_exceptions=True)
+        if self._uploading is not None:
+            self._uploading.cancel()
+            await asyncio.gather(self._uploading, return_exceptions=True)
         await self._connection.close()
 
     def _runner(

@@ -26,11 +26,14 @@ from edge_agent.result import Result
 from edge_agent.results import ResultWriter
 from edge_agent.service import Notifier, Service, status_line
 from edge_agent.snapshot import ServerStatus, Snapshots
+from edge_agent.spool.spool import Spool
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 log = logging.getLogger(__name__)
+
+SPOOL_NAME = "spool.db"
 
 OnResult = Callable[[Result], None]
 
@@ -126,14 +129,18 @@ class _Run:
         self._reloading = asyncio.Event()
         self._files = FileThread()
         self._live = LiveConfiguration(config_path, first, self._files, self._apply)
+        # The disk may be away: then records wait in memory, and go up from there.
+        state = places.state if places is not None else places_of(config_path).state
+        self._spool = Spool.open(state / SPOOL_NAME, first.config.gateway.spool_mb << 20)
         self._agent = Agent(
             first.config.server,
             on_result,
             self._server.tell,
+            self._spool.put,
             gateway=_gateway_name(first),
             authorities=first.authorities,
         )
-        self._snapshots = Snapshots(self._agent, self._live, self._server, _gateway_name(first))
+        self._snapshots = Snapshots(self._agent, self._live, self._server, self._spool, _gateway_name(first))
 
     async def until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
@@ -145,6 +152,7 @@ class _Run:
         service = Service(Notifier.from_environment(), self._in_a_line)
         control = await self._listening()
         following = asyncio.create_task(self._live.follow(), name="configuration")
+        self._agent.upload(self._spool, self._snapshots.gateway)
         try:
             await self._apply(self._live.current)
             service.ready()
@@ -162,6 +170,7 @@ class _Run:
                 await control.close()
             self._files.close()
             await self._agent.stop()
+            await asyncio.to_thread(self._spool.close)
 
     async def _listening(self) -> ControlSocket | None:
         if self._places is None:
@@ -185,6 +194,7 @@ class _Run:
         assert new.config.server is not None, "a reading has one"  # noqa: S101
         self._snapshots.gateway = _gateway_name(new)
         self._agent.use(new.config.server, new.authorities, self._snapshots.gateway)
+        self._spool.resize(new.config.gateway.spool_mb << 20)
         await self._agent.apply(new.config, new.secrets.password)
 
     def _in_a_line(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from edge_agent.agent import Agent
 from edge_agent.camera_runner import CameraRunner
 from edge_agent.live import LiveConfiguration
+from edge_agent.spool.spool import Spool
 from edge_agent.state import CameraState
 
 # The states of a camera about which nothing needs to be done.
@@ -40,8 +41,11 @@ class ServerStatus:
 class Snapshots:
     """Takes the agent's status, at any moment."""
 
-    def __init__(self, agent: Agent, live: LiveConfiguration, server: ServerStatus, gateway: str) -> None:
+    def __init__(
+        self, agent: Agent, live: LiveConfiguration, server: ServerStatus, spool: Spool, gateway: str
+    ) -> None:
         self.gateway = gateway
+        self._spool = spool
         self._agent = agent
         self._live = live
         self._server = server
@@ -76,11 +80,19 @@ class Snapshots:
                 "version": facts.version if facts else "",
                 "detector": facts.detector if facts else "",
             },
-            "spool": None,
+            "spool": self._records(),
             "cameras": cameras,
         }
         status["problems"] = _problems(status)
         return status
+
+    def _records(self) -> dict[str, Any]:
+        told = asdict(self._spool.status())
+        last_s, uploader = told.pop("last_uploaded_s"), self._agent.uploader
+        return told | {
+            "last_uploaded_ago_s": None if last_s is None else _ago(last_s),
+            "upload_trouble": uploader.trouble if uploader is not None else "",
+        }
 
 
 def _camera(name: str, runner: CameraRunner) -> dict[str, Any]:
@@ -109,20 +121,15 @@ def _problems(status: dict[str, Any]) -> list[str]:
         found.append(f"configuration: {status['configuration']['error']}")
     if not status["server"]["connected"]:
         found.append(f"server {status['server']['address']}: not connected: {status['server']['reason']}")
-    if status["spool"] and status["spool"]["trouble"]:
-        found.append(f"spool: {status['spool']['trouble']}")
+    if status["spool"]["trouble"]:
+        found.append(f"records on this gateway: {status['spool']['trouble']}")
+    if status["spool"]["upload_trouble"] and status["spool"]["waiting"] and status["server"]["connected"]:
+        found.append(f"records are not uploaded: {status['spool']['upload_trouble']}")
     for camera in status["cameras"]:
         if camera["state"] not in WELL:
             reason = f": {camera['reason']}" if camera["reason"] else ""
             found.append(f"camera {camera['name']}: {camera['state']}{reason}")
     return found
-
-
-def spool_status(spool_status: Any) -> dict[str, Any]:
-    """Give what the spool tells of itself."""
-    told = asdict(spool_status)
-    last_s = told.pop("last_uploaded_s")
-    return told | {"last_uploaded_ago_s": None if last_s is None else _ago(last_s)}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -33,13 +33,14 @@ class Keeper:
 
     Attributes:
         trouble: what is wrong with the file, in words; empty while it is well.
+        max_bytes: how much it may hold; any thread may set it.
 
     """
 
     def __init__(self, path: Path, max_bytes: int, on_loss: OnLoss) -> None:
         self.trouble = ""
         self._path = path
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._on_loss = on_loss
         self._ballast = Ballast(path.with_name(f"{path.name}.ballast"))
         self._store: Store | None = None
@@ -119,7 +120,7 @@ class Keeper:
                     failures, done = 0, True
                     written += len(part)
             self._well()
-            while self._store.used_bytes > self._max_bytes and self._store.rows:
+            while self._store.used_bytes > self.max_bytes and self._store.rows:
                 self._evict()
         return written
 

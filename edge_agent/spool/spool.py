@@ -130,6 +130,10 @@ class Spool:
                 trouble=trouble,
             )
 
+    def resize(self, max_bytes: int) -> None:
+        """Hold so many bytes on disk from now on."""
+        self._keeper.max_bytes = max_bytes
+
     def on_news(self, callback: Callable[[], None]) -> None:
         """Call this, from the spool's thread, whenever there may be more to take."""
         self._on_news = callback

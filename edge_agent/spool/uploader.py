@@ -53,14 +53,15 @@ class Uploader:
 
     Attributes:
         trouble: why records do not arrive, in plain words; empty while they do.
+        gateway: the name that goes with them, for people.
 
     """
 
     def __init__(self, connection: Connection, spool: Spool, gateway: str) -> None:
         self.trouble = ""
+        self.gateway = gateway
         self._connection = connection
         self._spool = spool
-        self._gateway = gateway
         self._backoff = Backoff()
         self._news = asyncio.Event()
         self._sent: deque[_Sent] = deque()
@@ -187,7 +188,7 @@ class Uploader:
                 self._room.clear()
             records = ((row.sequence, row.body) for row in batch.rows)
             try:
-                await call.write(wire.build_batch(batch.spool_id, self._gateway, records))
+                await call.write(wire.build_batch(batch.spool_id, self.gateway, records))
             except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
                 return False
         await call.done_writing()
