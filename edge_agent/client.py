@@ -1,6 +1,7 @@
 """One camera's stream to the central server: frames up, answers down, again and again."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
@@ -10,12 +11,14 @@ import grpc
 
 from edge_agent import wire
 from edge_agent.backoff import Backoff
+from edge_agent.budget import cost_bytes
 from edge_agent.config import CameraConfig
 from edge_agent.connection import Connection
 from edge_agent.errors import one_line
 from edge_agent.frame import Frame
 from edge_agent.result import Result
-from edge_agent.window import Window
+from edge_agent.steps import Step
+from edge_agent.uplink import Lane, Uplink
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,9 @@ class NoAnswerError(Exception):
 class CameraStream:
     """Sends a camera's frames, latest first, and hands on the answers; lives in the event loop.
 
+    `on_step` is called when the frames are to be made otherwise, for want of bandwidth; `on_slow` with the
+    reason why they are not answered in time, empty when they are again.
+
     Attributes:
         drops: frames that were not sent or not answered, by reason.
         refusal: why the server refuses the stream; empty while it does not.
@@ -61,6 +67,10 @@ class CameraStream:
         on_result: Callable[[Result], None],
         on_refusal: Callable[[str], None],
         on_facts: Callable[[wire.Facts], None],
+        *,
+        uplink: Uplink | None = None,
+        on_step: Callable[[], None] = lambda: None,
+        on_slow: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._camera = camera
         self._connection = connection
@@ -68,37 +78,85 @@ class CameraStream:
         self._on_refusal = on_refusal
         self._on_facts = on_facts
         self._max_image_bytes: int | None = None
-        self._window = Window()
-        self._changed = asyncio.Event()
+        self._uplink = uplink or Uplink()
+        self._lane = Lane(self._uplink, camera, self._its_turn, on_step, on_slow, self._grew_stale)
+        self._window = self._lane.window
+        # Frames whose turn it is: no more than the window has room for.
+        self._outgoing: asyncio.Queue[Frame] = asyncio.Queue()
         self._backoff = Backoff()
         self.drops: Counter[str] = Counter()
         self.refusal = ""
         self._ended_because = ""
+        self._call: Call | None = None
+        self._hurry = asyncio.Event()
+
+    def configure(self, camera: CameraConfig) -> None:
+        """Go over to another configuration of the camera; a call that asked for other objects begins anew."""
+        before, self._camera = self._camera, camera
+        self._lane.configure(camera)
+        if wire.build_wanted(before) != wire.build_wanted(camera):
+            if self._call is not None:
+                self._call.cancel()
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Do not wait before the next call: what ended the last one may be mended."""
+        self._backoff = Backoff()
+        self._hurry.set()
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes sent since the start, with what the transport puts around them."""
+        return self._lane.meter.sent_bytes
+
+    def kbit_per_s(self) -> float:
+        """Give kilobits a second sent in the last ten seconds."""
+        return self._lane.meter.kbit_per_s(time.monotonic())
+
+    def mb_per_day(self) -> float:
+        """Give megabytes a day at the rate of the last hour, or since the start where that is later."""
+        return self._lane.meter.mb_per_day(time.monotonic())
+
+    @property
+    def step(self) -> Step:
+        """What the frames are to be at most."""
+        return self._lane.steps.step
+
+    def want(self, fps: float, *, is_watched: bool) -> None:
+        """Take the rate that is wanted now, and whether someone is looking."""
+        self._lane.want(fps, is_watched=is_watched)
 
     def offer(self, frame: Frame) -> None:
-        """Take the camera's latest frame; it is sent as soon as the window has room."""
+        """Take the camera's latest frame; it is sent as soon as the window has room and it has its turn."""
         if self._max_image_bytes is not None and len(frame.image_data) > self._max_image_bytes:
             self.drops["too large"] += 1
             return
-        if self._window.offer(frame) is not None:
-            self.drops["superseded"] += 1
-        self._changed.set()
+        if dropped := self._lane.offer(frame, time.monotonic()):
+            self.drops[dropped] += 1
 
     async def run(self) -> None:
         """Stream until cancelled; nothing else ends it."""
-        while True:
-            reason = await self._one_call()
-            if reason != self._ended_because:
-                log.info("camera %s: stream ended: %s", self._camera.name, reason)
-            self._ended_because = reason
-            await asyncio.sleep(self._backoff.next_delay_s())
+        self._uplink.join(self._lane)
+        try:
+            while True:
+                reason = await self._one_call()
+                if reason != self._ended_because:
+                    log.info("camera %s: stream ended: %s", self._camera.name, reason)
+                self._ended_because = reason
+                self._hurry.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._backoff.next_delay_s()):
+                        await self._hurry.wait()
+        finally:
+            self._uplink.leave(self._lane)
 
     async def _one_call(self) -> str:
         """Stream over one call until it ends; gives back why it did."""
         channel = await self._connection.channel()
         call: Call = channel.stream_stream(wire.DETECT_STREAM)(metadata=wire.build_wanted(self._camera))
+        self._call = call
         try:
-            await self._stream(call)
+            await self._stream(channel, call)
         except grpc.aio.AioRpcError as error:
             return self._failed(channel, error)
         except (NoAnswerError, wire.BadMessageError) as error:
@@ -108,13 +166,14 @@ class CameraStream:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return "its channel was closed"
+            return "its channel was closed, or it asks for something else"
         except Exception as error:  # a fault of ours in one camera's stream is not to end it for good
             log.exception("camera %s: its stream failed", self._camera.name)
             return f"internal error: {type(error).__name__}"
         finally:
             call.cancel()
-            self.drops["unanswered"] += self._window.lose()
+            self.drops["unanswered"] += self._lane.lose()
+            self._outgoing = asyncio.Queue()
         return "the server ended the stream"
 
     def _failed(self, channel: grpc.aio.Channel, error: grpc.aio.AioRpcError) -> str:
@@ -125,7 +184,8 @@ class CameraStream:
             self._connection.retire(channel, reason)
         return reason
 
-    async def _stream(self, call: Call) -> None:
+    async def _stream(self, channel: grpc.aio.Channel, call: Call) -> None:
+        begun_s = time.monotonic()
         try:
             async with asyncio.timeout(FACTS_TIMEOUT_S):
                 facts = wire.parse_facts(_pairs(await call.initial_metadata()))
@@ -134,7 +194,7 @@ class CameraStream:
         self._max_image_bytes = facts.max_image_bytes
         self._on_facts(facts)
         self._window.size = min(facts.window, MAX_WINDOW)
-        self._changed.set()
+        self._uplink.begin(self._lane, channel, time.monotonic() - begun_s)
         reader = asyncio.create_task(self._read(call))
         others = (asyncio.create_task(self._send(call)), asyncio.create_task(self._check()))
         try:
@@ -148,21 +208,20 @@ class CameraStream:
                 task.cancel()
             await asyncio.gather(reader, *others, return_exceptions=True)
 
+    def _its_turn(self, frame: Frame) -> None:
+        self._outgoing.put_nowait(frame)
+
+    def _grew_stale(self) -> None:
+        self.drops["stale"] += 1
+
     async def _send(self, call: Call) -> None:
         while True:
-            now_s = time.monotonic()
-            frame = self._window.take(now_s)
-            if frame is None:
-                self._changed.clear()
-                await self._changed.wait()
-                continue
-            age_ms = int((now_s - frame.captured_s) * 1e3)
-            if age_ms >= self._camera.max_age_ms:
-                self._window.answered(frame.frame_id)
-                self.drops["stale"] += 1
-                continue
+            frame = await self._outgoing.get()
+            age_ms = int((time.monotonic() - frame.captured_s) * 1e3)
+            request = wire.build_request(frame, age_ms, self._camera.max_age_ms)
+            self._lane.meter.add(cost_bytes(len(request)), time.monotonic())
             try:
-                await call.write(wire.build_request(frame, age_ms, self._camera.max_age_ms))
+                await call.write(request)
             except (asyncio.InvalidStateError, grpc.aio.AioRpcError):
                 return
 
@@ -173,12 +232,12 @@ class CameraStream:
             if sent is None:
                 self.drops["unasked answer"] += 1
                 continue
-            self._changed.set()
             self._backoff.healthy()
             self._ended_because = ""
             self._connection.healthy()
             self._refused("")
             latency_ms = (time.monotonic() - sent.captured_s) * 1e3
+            self._lane.answered(answer, latency_ms)
             self._on_result(
                 Result(self._camera.name, sent.capture_time_ns, sent.width, sent.height, latency_ms, answer)
             )

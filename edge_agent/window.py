@@ -25,9 +25,24 @@ class Window:
         self._in_flight: dict[int, InFlight] = {}
 
     @property
+    def waiting(self) -> Frame | None:
+        """The frame that waits."""
+        return self._waiting
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be in flight."""
+        return len(self._in_flight) < self.size
+
+    @property
     def in_flight(self) -> int:
         """How many frames are sent and not answered."""
         return len(self._in_flight)
+
+    @property
+    def in_flight_ids(self) -> tuple[int, ...]:
+        """Which frames are sent and not answered."""
+        return tuple(self._in_flight)
 
     def offer(self, frame: Frame) -> Frame | None:
         """Put in the latest frame; gives back the one whose place it took."""
@@ -37,13 +52,17 @@ class Window:
     def take(self, now_s: float) -> Frame | None:
         """Give the waiting frame for sending, if there is one and the window has room."""
         frame = self._waiting
-        if frame is None or len(self._in_flight) >= self.size:
+        if frame is None or not self.has_room:
             return None
         self._waiting = None
         self._in_flight[frame.frame_id] = InFlight(
             frame.capture_time_ns, frame.captured_s, now_s, frame.width, frame.height
         )
         return frame
+
+    def discard(self) -> None:
+        """Let the waiting frame go unsent."""
+        self._waiting = None
 
     def answered(self, frame_id: int) -> InFlight | None:
         """Note an answer; None for a frame that is not in flight."""
