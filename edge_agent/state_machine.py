@@ -53,4 +53,6 @@ class CameraStateMachine:
             return self.status.then(CameraState.REFUSED, self._refusal)
         if self._slowness:
             return self.status.then(CameraState.SLOW, self._slowness)
+        if self.status.since_s > self._captured.since_s:  # it was something else meanwhile
+            return self.status.then(self._captured.state, self._captured.reason)
         return self._captured

@@ -58,6 +58,19 @@ def test_a_state_keeps_its_beginning_while_its_reason_changes() -> None:
     assert (camera.status.since_s, camera.status.reason) == (began_s, "answers take 4 s")
 
 
+def test_no_state_begins_before_the_one_before_it() -> None:
+    """A camera that streams again after it was slow does so since then, not since its first picture."""
+    camera, _ = machine()
+    camera.captured(captured(CameraState.STREAMING))
+    camera.slow("answers take 3 s")
+    slow_since = camera.status
+    camera.slow("")
+
+    assert camera.status.state is CameraState.STREAMING
+    assert camera.status.since_s >= slow_since.since_s
+    assert camera.status.since_unix_s >= slow_since.since_unix_s
+
+
 def test_in_whatever_order_the_inputs_come_the_status_is_the_same() -> None:
     """The status is a function of the last word of each input."""
     for order in itertools.permutations(range(3)):
