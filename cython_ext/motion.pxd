@@ -29,7 +29,8 @@ cdef class MotionBackground:
     cdef float[::1] now, means, deviations, lit, base, limits, still, still_s
     cdef uint8_t[::1] marks, used, front
     cdef uint16_t[::1] sums
-    cdef int32_t[::1] levels, dark_changes, bright_changes, patch
+    cdef int32_t[::1] levels, sizes, patch
+    cdef int32_t[:, ::1] changes
     cdef void begin(self) noexcept nogil
     cdef void choose_used(self) noexcept nogil
     cdef void compare(self, Light light) noexcept nogil

@@ -128,8 +128,8 @@ cdef class MotionBackground:
         self.patch = np.zeros(count, np.int32)
         self.sums = np.zeros(self.grid.width, np.uint16)
         self.levels = np.zeros(256, np.int32)
-        self.dark_changes = np.zeros(2 * 255 * rules.STEPS + 1, np.int32)
-        self.bright_changes = np.zeros(2 * 255 * rules.STEPS + 1, np.int32)
+        self.changes = np.zeros((2, 2 * 255 * rules.STEPS + 1), np.int32)
+        self.sizes = np.zeros(255 * rules.STEPS + 1, np.int32)
 
     def ignore(self, ignored):
         """Set the cells that never count: bool or uint8 (rows, columns); the background goes on."""
@@ -186,9 +186,7 @@ cdef class MotionBackground:
                 self.begin()
             else:
                 self.choose_used()
-                light = fit_light(
-                    self.now, self.means, self.used, self.levels, self.dark_changes, self.bright_changes
-                )
+                light = fit_light(self.now, self.means, self.used, self.levels, self.changes)
                 self.compare(light)
                 memset(&self.front[0], 0, self.front.shape[0])
                 if is_learning:
@@ -223,7 +221,7 @@ cdef class MotionBackground:
         cdef Py_ssize_t i
         cdef int64_t total = 0
         cdef float noise = 0
-        self.dark_changes[:] = 0
+        self.sizes[:] = 0
         for i in range(self.now.shape[0]):
             self.lit[i] = lit_level(self.means[i], light)
             # What lies between the background and its look under the light has followed it in part.
@@ -231,10 +229,10 @@ cdef class MotionBackground:
                 max(self.now[i], min(self.means[i], self.lit[i])), max(self.means[i], self.lit[i])
             )
             if self.used[i]:
-                self.dark_changes[steps(fabsf(self.now[i] - self.base[i]))] += 1
+                self.sizes[steps(fabsf(self.now[i] - self.base[i]))] += 1
                 total += 1
         if total > 0:
-            noise = <float>lower_median(self.dark_changes, total) / <float>STEPS
+            noise = <float>lower_median(self.sizes, total) / <float>STEPS
         for i in range(self.now.shape[0]):
             self.limits[i] = max(self.least_levels, self.noise_factor * max(self.deviations[i], noise))
             self.marks[i] = (

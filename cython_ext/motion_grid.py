@@ -23,7 +23,7 @@ RESTLESS_S = 1500.0
 """Time constant of the deviation of a foreground cell that does not come to rest."""
 PLAIN_FACTOR = 2.0
 PLAIN_CELLS = 2
-"""A patch holds so many cells that differ so many times what is needed: what coding leaves is faint."""
+"""A patch holds so many cells that differ by so many times what is needed: coding leaves faint ones only."""
 AT_REST_S = 1.0
 """A foreground cell that kept its value for so long is at rest."""
 STILL_SHARE = 0.25

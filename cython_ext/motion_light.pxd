@@ -1,4 +1,3 @@
-from libc.math cimport floorf
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 # Of a level: what medians and sums are counted in (`motion_grid.STEPS`).
@@ -12,7 +11,9 @@ cdef struct Light:
 
 cdef inline int64_t steps(float value) noexcept nogil:
     """Round a level to whole steps, halves upwards."""
-    return <int64_t>floorf(value * <float>STEPS + <float>0.5)
+    cdef float exact = value * <float>STEPS + <float>0.5
+    cdef int64_t whole = <int64_t>exact
+    return whole - (exact < <float>whole)
 
 cdef inline float lit_level(float level, Light light) noexcept nogil:
     """Give a level as it is seen under another light."""
@@ -26,6 +27,5 @@ cdef Light fit_light(
     const float[::1] means,
     const uint8_t[::1] used,
     int32_t[::1] levels,
-    int32_t[::1] dark_changes,
-    int32_t[::1] bright_changes,
+    int32_t[:, ::1] changes,
 ) noexcept nogil

@@ -30,20 +30,19 @@ cdef Light fit_light(
     const float[::1] means,
     const uint8_t[::1] used,
     int32_t[::1] levels,
-    int32_t[::1] dark_changes,
-    int32_t[::1] bright_changes,
+    int32_t[:, ::1] changes,
 ) noexcept nogil:
     """Fit a resistant line through the medians of the dark and the bright half of the cells that are used.
 
-    `levels` has a bin for each level, the others have one for each step of change, from -255 levels on.
+    `levels` has a bin for each level, `changes` for each half one for each step, from -255 levels on.
     """
     cdef Light light
     cdef Py_ssize_t i, change, split, dark_at, bright_at
     cdef int64_t total = 0, bright = 0
+    cdef bint is_bright
     light.shift = light.slope = light.at = 0
     levels[:] = 0
-    dark_changes[:] = 0
-    bright_changes[:] = 0
+    changes[:, :] = 0
     for i in range(used.shape[0]):
         if used[i]:
             levels[<Py_ssize_t>means[i]] += 1
@@ -53,24 +52,21 @@ cdef Light fit_light(
     split = lower_median(levels, total)
     for i in range(used.shape[0]):
         if used[i]:
-            change = steps(now[i] - means[i]) + MOST_CHANGE
-            if means[i] >= split + 1:
-                bright_changes[change] += 1
-                bright += 1
-            else:
-                dark_changes[change] += 1
+            is_bright = means[i] >= <float>(split + 1)
+            changes[is_bright, steps(now[i] - means[i]) + MOST_CHANGE] += 1
+            bright += is_bright
     if bright * LEAST_GROUP >= total:
         dark_at = lower_median(levels[: split + 1], total - bright)
         bright_at = split + 1 + lower_median(levels[split + 1 :], bright)
         if bright_at - dark_at >= LEAST_SPAN:
-            change = lower_median(dark_changes, total - bright)
-            light.slope = <float>(lower_median(bright_changes, bright) - change) / <float>STEPS
+            change = lower_median(changes[0], total - bright)
+            light.slope = <float>(lower_median(changes[1], bright) - change) / <float>STEPS
             light.slope = light.slope / <float>(bright_at - dark_at)
             light.slope = min(max(light.slope, LEAST_SLOPE), MOST_SLOPE)
             light.shift = <float>(change - MOST_CHANGE) / <float>STEPS
             light.at = <float>dark_at
             return light
-    for i in range(dark_changes.shape[0]):
-        dark_changes[i] += bright_changes[i]
-    light.shift = <float>(lower_median(dark_changes, total) - MOST_CHANGE) / <float>STEPS
+    for i in range(changes.shape[1]):
+        changes[0, i] += changes[1, i]
+    light.shift = <float>(lower_median(changes[0], total) - MOST_CHANGE) / <float>STEPS
     return light

@@ -62,7 +62,7 @@ def scenes(draw: st.DrawFn) -> list[tuple[Plane, float, bool]]:
     return frames
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     frames=scenes(),
     least_levels=st.sampled_from([0.5, 4.0, 16.0]),
