@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from edge_agent import wire
 from edge_agent.camera_runner import CameraRunner
+from edge_agent.capture.attempts import Attempts
 from edge_agent.config import AgentConfig, ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.record import Record
@@ -51,6 +52,7 @@ class Agent:
         self._on_result = on_result
         self._ending: set[asyncio.Task[None]] = set()
         self._uplink = Uplink()
+        self._attempts = Attempts()
         self._connection = Connection(
             server,
             lambda: self._cameras,
@@ -124,6 +126,7 @@ class Agent:
             self._on_record,
             self._told_facts,
             self._uplink,
+            self._attempts,
             before,
         )
 

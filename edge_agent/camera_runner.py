@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from edge_agent import wire
+from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.capture import Capture
 from edge_agent.client import CameraStream
 from edge_agent.clock import Clock
@@ -28,6 +29,7 @@ from edge_agent.wish import CameraWish, FrameRate, Masks, Viewing
 log = logging.getLogger(__name__)
 
 STOP_POLL_S = 0.02
+SUPERVISE_INTERVAL_S = 0.5
 
 # What may change while the camera's connection stays: what is made of its pictures, and what is asked for.
 LIVE_KEYS = frozenset({"fps", "max_width", "jpeg_quality", "labels", "min_score", "max_age_ms", "max_kbit"})
@@ -38,6 +40,8 @@ PASSING = frozenset({CameraState.CONNECTING, CameraState.SLOW})
 class CameraRunner:
     """One camera of the configuration; one that is disabled has neither thread nor stream."""
 
+    _next_look: asyncio.TimerHandle | None = None
+
     def __init__(
         self,
         camera: CameraConfig,
@@ -47,6 +51,7 @@ class CameraRunner:
         on_record: Callable[[Record], None],
         on_facts: Callable[[wire.Facts], None],
         uplink: Uplink,
+        attempts: Attempts,
         before: "CameraRunner | None" = None,
     ) -> None:
         """Take a camera; `before` is the runner in whose place this one comes."""
@@ -72,7 +77,7 @@ class CameraRunner:
             begun, self.machine.status = self.machine.status, before.machine.status
             self.machine.captured(begun)
         if camera.enabled:
-            self._capture = Capture(camera, password, self._on_frame, self._on_status)
+            self._capture = Capture(camera, password, self._on_frame, self._on_status, attempts)
             self._stream = CameraStream(
                 camera,
                 connection,
@@ -88,6 +93,7 @@ class CameraRunner:
         """Begin."""
         if self._capture is not None and self._stream is not None:
             self._capture.start()
+            self._supervise()
             self._task = asyncio.create_task(self._stream.run(), name=f"stream-{self.camera.name}")
 
     @property
@@ -155,6 +161,8 @@ class CameraRunner:
         """Tell both to end; nothing is delivered any more."""
         if self._capture is not None:
             self._capture.stop(0.0)
+        if self._next_look is not None:
+            self._next_look.cancel()
         if self._task is not None:
             self._task.cancel()
 
@@ -171,6 +179,12 @@ class CameraRunner:
             self.camera.name,
             _in_words(self._stream.drops),
         )
+
+    def _supervise(self) -> None:
+        """Have a thread given up that hangs in a call; from the event loop, which no camera can hold up."""
+        if self._capture is not None:
+            self._capture.supervise()
+        self._next_look = self._loop.call_later(SUPERVISE_INTERVAL_S, self._supervise)
 
     # The capture thread calls these two; everything else happens in the event loop.
 

@@ -208,7 +208,7 @@ def _gateway_name(found: Reading) -> str:
 
 def _leave_hung_threads() -> None:
     """End the process where a capture thread hangs in a library call: it could not end by itself now."""
-    if any(thread.name.startswith("capture-") for thread in threading.enumerate()):
+    if any(thread.name.startswith(("capture-", "hung-")) for thread in threading.enumerate()):
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)

@@ -2,6 +2,7 @@
 
 import bisect
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -38,7 +39,7 @@ class Attempts:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._waiting: list[tuple[float, int]] = []
-        self._next_s = clock()
+        self._next_s = -math.inf
         self._away: dict[Hashable, _Away] = {}
 
     def turn(self, stopping: threading.Event, *, was_well: bool) -> bool:
@@ -78,7 +79,7 @@ class Attempts:
             known = self._away.get(camera)
             away = self._away[camera] = _Away(known.since_s if known else self._clock(), wake)
             together = sum(_same_cause(away, other) for other in self._away.values())
-        return together * PROBE_INTERVAL_S if together > 1 else float("inf")
+        return together * PROBE_INTERVAL_S if together > 1 else math.inf
 
     def reached(self, camera: Hashable) -> None:
         """Note that a camera answers: those that went away with it are woken."""

@@ -72,13 +72,15 @@ class Capture:
     def stop(self, timeout_s: float) -> bool:
         """End, and tell whether the thread did within `timeout_s`.
 
-        One that hangs in a library call is left alone: it ends when the call's own timeout does, and delivers
-        nothing any more.
+        One that is in a library call is left alone: it ends when the call's own timeout does, and delivers
+        nothing any more. One that was given up is not waited for.
         """
         with self._delivery:
             self._is_stopped = True
         self._thread.stop()
         self._attempts.forget(self._thread)
+        if self._thread in self._hung:
+            return True
         self._thread.join(timeout_s)
         return not self._thread.is_alive
 
@@ -113,7 +115,7 @@ class Capture:
             self._hung = [one for one in self._hung if one.is_alive] + [thread]
             self._attempts.forget(thread)
             thread.give_up()
-        reason = f"{stage.name} hangs for {now_s - stage.since_s:.0f} s"
+        reason = f"{stage.name} hangs for {max(1.0, now_s - stage.since_s):.0f} s"
         if len(self._hung) >= MOST_HUNG:
             reason += f": tried again when one of {MOST_HUNG} calls that hang comes back"
         self._tell(CameraState.STALLED, reason)

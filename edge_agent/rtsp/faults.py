@@ -22,6 +22,8 @@ class Faults:
 
     OPTIONS answers nothing at all.
     """
+    drips_from: Stage | None = None
+    """From the answer to this method on, send everything a byte at a time, slowly, for ever."""
     malformed_sdp: str | None = None
     """A key of MALFORMED_SDP."""
     parameter_sets: ParameterSets = "everywhere"
@@ -34,6 +36,10 @@ class Faults:
     """Send a viewer this many pictures, then close the connection."""
     get_parameter_status: int = 200
     """The answer to GET_PARAMETER, which is announced all the same; 501 and 551 are what cameras give."""
+    closes_on_get_parameter: bool = False
+    """Close the connection in place of answering it."""
+    endless_after_frames: int | None = None
+    """After so many pictures, of H.264, the last never ends: small pieces of it come, again and again."""
     timestamps_restart_after_frames: int | None = None
     """RTP timestamps begin at zero when the clip begins, and again after this many pictures."""
     switch_to: Path | None = None
@@ -43,10 +49,15 @@ class Faults:
 
     def silences(self, method: str) -> bool:
         """Tell whether a request stays without an answer."""
-        if self.silent_from is None:
-            return False
-        late = _STAGES[_STAGES.index(self.silent_from) :]
-        return method in late or method not in _STAGES
+        return self.silent_from is not None and _is_from(self.silent_from, method)
+
+    def drips(self, method: str) -> bool:
+        """Tell whether the answer to a request, and what follows it, comes a byte at a time."""
+        return self.drips_from is not None and _is_from(self.drips_from, method)
+
+
+def _is_from(stage: Stage, method: str) -> bool:
+    return method in _STAGES[_STAGES.index(stage) :] or method not in _STAGES
 
 
 MALFORMED_SDP: Mapping[str, Callable[[str], str]] = MappingProxyType(

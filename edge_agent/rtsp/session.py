@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from edge_agent.rtsp.auth import Credentials, Gate
 from edge_agent.rtsp.broadcast import Broadcast
+from edge_agent.rtsp.drip import Drip
 from edge_agent.rtsp.faults import MALFORMED_SDP, Faults
 from edge_agent.rtsp.messages import MessageError, Request, format_response, read_request
 from edge_agent.rtsp.sdp import TRACK
@@ -52,6 +53,7 @@ class Session:
         self._id = secrets.token_hex(8)
         self._transport: RtpTransport | None = None
         self._viewer: Viewer | None = None
+        self._drip: Drip | None = None
         self._host = writer.get_extra_info("sockname")[0]
         # One who has gone before he was looked at has no name any more.
         peer = writer.get_extra_info("peername") or ("?", 0)
@@ -74,6 +76,8 @@ class Session:
                 self._broadcast.leave(self._viewer)
             if self._transport is not None:
                 self._transport.close()
+            if self._drip is not None:
+                self._drip.close()
             self._writer.transport.abort()
 
     async def _answer_all(self) -> None:
@@ -92,6 +96,10 @@ class Session:
             self._broadcast.counts.requests[request.method if request.method in _METHODS else "other"] += 1
             if self._faults.silences(request.method):
                 await self._stay_silent()
+                return
+            if self._faults.drips(request.method) and self._drip is None:
+                self._drip = Drip(self._writer)
+            if request.method == "GET_PARAMETER" and self._faults.closes_on_get_parameter:
                 return
             self._answer(request)
             if request.method == "TEARDOWN":
@@ -171,7 +179,7 @@ class Session:
             self._transport = None
         first, second = wish.pair
         if wish.over == "tcp":
-            self._transport = InterleavedTransport(self._writer, wish.pair)
+            self._transport = InterleavedTransport(self._drip or self._writer, wish.pair)
             chosen = f"RTP/AVP/TCP;unicast;interleaved={first}-{second}"
         else:
             # Only ever to the host that asks: a camera that sends elsewhere is a weapon.
@@ -196,7 +204,7 @@ class Session:
         self, request: Request, status: int, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> None:
         numbered = {"CSeq": request.headers["cseq"]} if "cseq" in request.headers else {}
-        self._writer.write(format_response(status, {**numbered, **(headers or {})}, body))
+        (self._drip or self._writer).write(format_response(status, {**numbered, **(headers or {})}, body))
 
 
 def _is_here(uri: str) -> bool:

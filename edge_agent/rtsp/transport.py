@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from edge_agent.rtsp.drip import Drip
+
 _BURST_PACKETS = 32
 _BURST_GAP_S = 0.001
 """A keyframe sent as datagrams in one go overruns the viewer's socket; a camera's own link spreads it too."""
 _BIND_ATTEMPTS = 64
-
 
 _PAIR = re.compile(r"(interleaved|client_port)=(\d{1,5})(?:-(\d{1,5}))?")
 
@@ -69,7 +70,7 @@ class RtpTransport(Protocol):
 class InterleavedTransport:
     """RTP/AVP/TCP: packets between the answers on the connection, each behind `$`, channel and length."""
 
-    def __init__(self, writer: asyncio.StreamWriter, channels: tuple[int, int]) -> None:
+    def __init__(self, writer: asyncio.StreamWriter | Drip, channels: tuple[int, int]) -> None:
         self._writer = writer
         self._rtp, self._rtcp = (b"$" + channel.to_bytes(1) for channel in channels)
 

@@ -11,6 +11,9 @@ from edge_agent.rtsp.transport import RtpTransport
 MAX_BACKLOG_BYTES = 1 << 20
 """A viewer whose backlog is larger gets nothing more, up to the next keyframe that finds it smaller."""
 
+FILLER = b"\x0c" + b"\xff" * 20 + b"\x80"
+"""A unit of H.264 that means nothing."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -32,6 +35,7 @@ class Viewer:
         self._end = end
         self._sent_frames = 0
         self._dropped_packets = 0
+        self._latest_timestamp = b""
         self._awaits_keyframe = faults.withhold_keyframes_s == 0
         self._keyframes_from_s = asyncio.get_running_loop().time() + faults.withhold_keyframes_s
 
@@ -39,6 +43,9 @@ class Viewer:
         """Send the packets of one picture; a keyframe comes with a sender report, another does not."""
         is_keyframe = report is not None
         if self._sent_frames in (self._faults.stall_after_frames, self._faults.close_after_frames):
+            return
+        if self._sent_frames == self._faults.endless_after_frames:
+            self._transport.send([self._piece(packets[0])])
             return
         if is_keyframe and asyncio.get_running_loop().time() < self._keyframes_from_s:
             return
@@ -55,6 +62,17 @@ class Viewer:
         self._transport.send_control(goodbye)
         self._end()
 
+    def _piece(self, packet: bytes) -> bytes:
+        """Make of a picture's first packet another piece of the picture that was sent last."""
+        return (
+            packet[:1]
+            + bytes([packet[1] & 0x7F])
+            + packet[2:4]
+            + self._latest_timestamp
+            + packet[8:12]
+            + FILLER
+        )
+
     def _drop(self, packets: int) -> None:
         if not self._dropped_packets:
             _log.warning("%s reads too slowly: packets are dropped", self._name)
@@ -70,6 +88,7 @@ class Viewer:
         if report is not None:
             self._transport.send_control(report)
         self._transport.send(packets)
+        self._latest_timestamp = packets[0][4:8]
         self._sent_frames += 1
         if self._sent_frames == self._faults.close_after_frames:
             self._end()

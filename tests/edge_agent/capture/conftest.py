@@ -29,7 +29,11 @@ class Watcher:
     """A capture that runs, with everything it delivered and when."""
 
     def __init__(
-        self, camera: CameraConfig, password: str | None = None, attempts: Attempts | None = None
+        self,
+        camera: CameraConfig,
+        password: str | None = None,
+        attempts: Attempts | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.camera = camera
         self.frames: list[Frame] = []
@@ -37,9 +41,7 @@ class Watcher:
         self.statuses: list[CameraStatus] = []
         self.thread_names: set[str] = set()
         self._changed = threading.Condition()
-        self.capture = Capture(
-            camera, password, self._on_frame, self._on_status, attempts, patience_s=PATIENCE_S
-        )
+        self.capture = Capture(camera, password, self._on_frame, self._on_status, attempts, patience_s)
 
     def _on_frame(self, frame: Frame) -> None:
         with self._changed:
@@ -94,7 +96,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
-        self._attempts = Attempts()
+        self.attempts = Attempts()
         self._ending = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise)
         self._supervisor.start()
@@ -111,10 +113,17 @@ class Watch:
         self.stop()
 
     def __call__(
-        self, url: str | Path, password: str | None = None, *, name: str = "yard", **options: Any
+        self,
+        url: str | Path,
+        password: str | None = None,
+        *,
+        name: str = "yard",
+        patience_s: float = PATIENCE_S,
+        **options: Any,
     ) -> Watcher:
         """Start one, with options of its CameraConfig."""
-        watcher = Watcher(CameraConfig(name=name, url=str(url), **options), password, self._attempts)
+        camera = CameraConfig(name=name, url=str(url), **options)
+        watcher = Watcher(camera, password, self.attempts, patience_s)
         watcher.capture.start()
         self._watchers.append(watcher)
         return watcher
