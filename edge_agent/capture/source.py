@@ -83,6 +83,7 @@ class Source:
         """
         packets = self._container.demux(self.stream)
         any_came = False
+        whole_s = time.monotonic()
         while True:
             asked_s = time.monotonic()
             if self._body:
@@ -100,7 +101,13 @@ class Source:
                 yield CodedPicture(packet, arrived_s)
                 continue
             for picture in self._assembler.push(bytes(packet), packet.pts, after_loss=after_loss):
+                whole_s = arrived_s
                 yield CodedPicture(picture, arrived_s)
+            if arrived_s - whole_s >= 2 * self._read_timeout_s:
+                longest_s = 2 * self._read_timeout_s
+                raise CaptureError(
+                    f"packets come, but no whole picture for {longest_s:g} s", CameraState.STALLED
+                )
 
     def __enter__(self) -> Self:
         self._losses.__enter__()
