@@ -41,6 +41,8 @@ class SpoolStatus:
 
     waiting: int
     """Records that the server has not acknowledged."""
+    in_memory: int
+    """Those of them that the disk does not have yet."""
     bytes: int
     """What they take of the file."""
     dropped: int
@@ -120,8 +122,10 @@ class Spool:
         """Tell how it is; from any thread, never blocks."""
         with self._changed:
             rows, used_bytes, trouble = self._stored
+            in_memory = self._writing + len(self._memory)
             return SpoolStatus(
-                waiting=max(0, rows - self._to_delete) + self._writing + len(self._memory),
+                waiting=max(0, rows - self._to_delete) + in_memory,
+                in_memory=in_memory,
                 bytes=used_bytes,
                 dropped=self._dropped,
                 refused=self._refused,

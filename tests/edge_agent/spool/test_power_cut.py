@@ -114,7 +114,9 @@ def truncated(files: Path, place: Path, times: int, seed: int) -> None:
             with opened(place / "spool.db") as opening:
                 for number in range(1000, 1003):
                     opening.put(record(number))
-                wait_until(lambda: not opening._memory, f"{name} cut at {size}: new records are written")
+                wait_until(
+                    lambda: not opening.status().in_memory, f"{name} cut at {size}: new records are written"
+                )
                 batches = take_all(opening)
                 assert opening.status().trouble == ""
             rows = [row for batch in batches for row in batch.rows]

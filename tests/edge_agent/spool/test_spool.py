@@ -225,12 +225,17 @@ def fill(place: Path) -> Path:
     return filler
 
 
+def taken(status: spool.SpoolStatus) -> bool:
+    """Whether the disk has taken all, or takes none."""
+    return not status.in_memory or bool(status.trouble)
+
+
 def put_paced(opening: Spool, wanted: range) -> None:
     """Put no faster than a disk that is well takes it."""
     for number in wanted:
         opening.put(record(number, filler="x" * 100))
         if number % 500 == 499:
-            wait_until(lambda: not opening._memory or opening.status().trouble, "the disk takes it")
+            wait_until(lambda: taken(opening.status()), "the disk takes it")
 
 
 def test_on_a_full_disk_the_oldest_make_room_for_the_newest(small_disk: Path) -> None:
@@ -244,7 +249,7 @@ def test_on_a_full_disk_the_oldest_make_room_for_the_newest(small_disk: Path) ->
         fill(small_disk)
         wait_until(lambda: -1 in numbers(take_all(opening)), "the loss is told", 30.0)
         put_paced(opening, range(12_000, 12_100))
-        wait_until(lambda: not opening._memory, "the newest are on the disk", 30.0)
+        wait_until(lambda: not opening.status().in_memory, "the newest are on the disk", 30.0)
         dropped = opening.status().dropped
         assert opening.status().trouble == ""
     rows = [number for _, _, number in spools.committed(path) if number >= 0]
@@ -259,13 +264,13 @@ def test_a_start_on_a_full_disk_goes_on_where_it_was(small_disk: Path) -> None:
     filler = fill(small_disk)
     with opened(path) as second:
         put_paced(second, range(2000, 3000))
-        wait_until(lambda: not second._memory, "new records are on the disk", 30.0)
+        wait_until(lambda: not second.status().in_memory, "new records are on the disk", 30.0)
         kept = [number for number in numbers(take_all(second)) if number >= 0]
         dropped = second.status().dropped
         assert kept == list(range(dropped, 3000))
         filler.unlink()
         put_paced(second, range(3000, 3100))
-        wait_until(lambda: not second._memory, "room again")
+        wait_until(lambda: not second.status().in_memory, "room again")
         assert second.status().dropped == dropped
 
 
@@ -381,7 +386,7 @@ def test_any_thread_may_put(path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        wait_until(lambda: not opening._memory, "all is written")
+        wait_until(lambda: not opening.status().in_memory, "all is written")
         found = numbers(take_all(opening))
     assert len(found) == len(set(found)) == 4000
     for index in range(8):
