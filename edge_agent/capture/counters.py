@@ -16,6 +16,10 @@ class CaptureCounters:
     """Pictures that could have been delivered: decoded, or whole JPEGs."""
     frames_thinned: int = 0
     """Left out of these, to come down to the wanted rate."""
+    frames_skipped: int = 0
+    """Pictures that were not decoded, and so are not among those seen: the wanted rate does not need them."""
+    frames_still: int = 0
+    """Held back by the motion gate, of those that thinning left."""
     frames_corrupt: int = 0
     """Damaged pictures, packets that did not decode, and what depended on them: not delivered."""
     frames_too_large: int = 0

@@ -9,6 +9,10 @@ import simplejpeg
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
+from edge_agent.capture.image_size import image_wh
+from edge_agent.capture.planes import planes_of
+from edge_agent.wanted import Wanted
+
 LEAST_QUALITY = 40
 MOST_TRIES = 8
 
@@ -26,35 +30,26 @@ class JpegEncoder:
     """Scales, converts and encodes the pictures of one camera. Not for use by two threads at a time.
 
     libswscale converts to what JFIF wants: 4:2:0, full range, BT.601 (a picture that does not say its matrix
-    is taken as BT.601, as FFmpeg does). Only wider pictures are scaled, by area, keeping the aspect. JPEG
-    knows odd sizes, so none is rounded. libjpeg-turbo then encodes the three planes as they are.
+    is taken as BT.601, as FFmpeg does), in one pass with the scaling. Pictures are only made smaller, by
+    area, keeping the aspect. JPEG knows odd sizes, so none is rounded. libjpeg-turbo then encodes the three
+    planes as they are.
     """
 
-    def __init__(self, max_width: int | None, quality: int) -> None:
-        self.limit_bytes: int | None = None
-        """A larger JPEG is encoded again, worse and smaller; another thread may set it."""
-        self._max_width = max_width
-        self._quality = quality
+    def __init__(self) -> None:
         self._reformatter = VideoReformatter()
 
-    def target_size(self, width: int, height: int) -> tuple[int, int]:
-        """Give the width and height that a picture of this size is sent with."""
-        if self._max_width is None or width <= self._max_width:
-            return width, height
-        return self._max_width, max(1, round(height * self._max_width / width))
-
-    def encode(self, picture: av.VideoFrame) -> EncodedImage | None:
-        """Encode a picture; None when nothing brings it below the limit."""
-        width, height = self.target_size(picture.width, picture.height)
-        quality = self._quality
+    def encode(self, picture: av.VideoFrame, wanted: Wanted) -> EncodedImage | None:
+        """Encode a picture; None when nothing brings it below the limit on bytes."""
+        width, height = image_wh(wanted, picture.width, picture.height)
+        quality, limit_bytes = wanted.quality, wanted.limit_bytes
         for _ in range(MOST_TRIES):
             data = self._encode(picture, width, height, quality)
-            if self.limit_bytes is None or len(data) <= self.limit_bytes:
+            if limit_bytes is None or len(data) <= limit_bytes:
                 return EncodedImage(data, width, height)
             if quality > LEAST_QUALITY:
                 quality = max(LEAST_QUALITY, quality - 20)
             else:
-                factor = min(0.8, 0.95 * math.sqrt(self.limit_bytes / len(data)))
+                factor = min(0.8, 0.95 * math.sqrt(limit_bytes / len(data)))
                 width, height = max(1, int(width * factor)), max(1, int(height * factor))
         return None
 
@@ -70,14 +65,21 @@ class JpegEncoder:
             interpolation=Interpolation.AREA if scaled else Interpolation.BILINEAR,
             threads=1,
         )
-        data: bytes = simplejpeg.encode_jpeg_yuv_planes(*_planes(planar), quality=quality)
+        luma, *chroma = planes_of(planar)
+        data: bytes = simplejpeg.encode_jpeg_yuv_planes(_with_edge(luma), *chroma, quality=quality)
         return data
 
 
-def _planes(picture: av.VideoFrame) -> list[NDArray[np.uint8]]:
-    """Give views of the Y, Cb and Cr planes of a 4:2:0 picture, rows strided as FFmpeg pads them."""
-    half = (picture.height + 1) // 2, (picture.width + 1) // 2
-    return [
-        np.ndarray(shape, np.uint8, buffer=memoryview(plane), strides=(plane.line_size, 1))
-        for plane, shape in zip(picture.planes, ((picture.height, picture.width), half, half), strict=True)
-    ]
+def _with_edge(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Give a plane behind whose last column and row the same lie once more, where their number is odd.
+
+    libjpeg-turbo reads so far: what lies there by chance, of other pictures perhaps, would be sent.
+    """
+    height, width = luma.shape
+    if height % 2 == 0 and width % 2 == 0:
+        return luma
+    padded = np.empty((height + height % 2, width + width % 2), np.uint8)
+    padded[:height, :width] = luma
+    padded[:height, width:] = luma[:, -1:]
+    padded[height:] = padded[height - 1]
+    return padded[:height, :width]

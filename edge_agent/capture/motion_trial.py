@@ -18,6 +18,7 @@ from edge_agent.capture.luma import luma_of
 from edge_agent.capture.motion import MotionGate, Why
 from edge_agent.capture.motion_masks import covered_cells
 from edge_agent.capture.opening import open_source
+from edge_agent.capture.privacy import PrivacyMasks
 from edge_agent.capture.source import Source
 from edge_agent.capture.thinning import Thinner
 from edge_agent.capture.timing import PresentationClock
@@ -67,12 +68,14 @@ class _Sight:
     def __init__(self, camera: CameraConfig) -> None:
         self._gate = MotionGate(camera.motion_sensitivity, camera.motion_masks + camera.privacy_masks)
         self._camera = camera
+        self._privacy = PrivacyMasks(camera.privacy_masks)
         self._reasons: Counter[str] = Counter()
         self._shares: list[float] = []
         self._peak: tuple[float, NDArray[np.uint8], NDArray[np.uint8]] | None = None
         self._moved: NDArray[np.bool_] | None = None
 
     def look(self, decoded: av.VideoFrame, captured_s: float) -> None:
+        decoded = self._privacy.applied(decoded)
         decision = self._gate.decide(luma_of(decoded), captured_s, watched=False)
         self._reasons[decision.why.value] += 1
         self._shares.append(decision.share)
@@ -96,8 +99,6 @@ class _Sight:
         _tint(pixels, grid, ignored, IGNORED, 0.6)
         _tint(pixels, grid, self._moved & (moves == 0), MOVED, 0.25)
         _tint(pixels, grid, moves != 0, MOVES, 0.5)
-        every_pixel = MotionGrid(grid.height, grid.width, 1, grid.height, grid.width, 1)
-        pixels[covered_cells(every_pixel, self._camera.privacy_masks)] = 0
         _save(pixels, picture)
         still = self._reasons[Why.STILL.value]
         return MotionReport(

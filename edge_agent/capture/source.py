@@ -13,6 +13,7 @@ from av.video.stream import VideoStream
 
 from edge_agent.capture.assembly import DELIMITERS, PictureAssembler
 from edge_agent.capture.body import HttpBody
+from edge_agent.capture.decoding import HEAD_BYTES, PictureKind, PictureKinds
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.loss import LossLog
 from edge_agent.config import CameraConfig, Transport
@@ -49,6 +50,7 @@ class Source:
         self.decoder.thread_type = "NONE"
         self.decoder.thread_count = 1
         self.stream = stream
+        self._kinds = PictureKinds(self.codec, self.decoder.extradata)
         self.transport = rtp_transport(camera).upper() if self.kind == "rtsp" else None
         self._container = container
         self._body = body
@@ -69,6 +71,11 @@ class Source:
     def is_intra_only(self) -> bool:
         """Every picture stands by itself, so that one may be left out before it is decoded."""
         return self.codec in INTRA_ONLY
+
+    def picture_kind(self, packet: VideoPacket) -> PictureKind:
+        """Tell what hangs on a coded picture; to be asked once for each, in the order of arrival."""
+        head = bytes(memoryview(packet)[:HEAD_BYTES])
+        return self._kinds.kind(head, is_keyframe=packet.is_keyframe, is_disposable=packet.is_disposable)
 
     def presentation_s(self, pts: int | None) -> float | None:
         """Give a presentation time in seconds; None where the source has none that means anything."""
