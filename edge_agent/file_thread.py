@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from edge_agent.errors import ConfigError
+from edge_agent.thread_names import show_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +45,7 @@ class FileThread:
             return
 
     def _run(self) -> None:
+        show_name()
         while (piece := self._work.get()) is not None:
             work, future = piece
             if future.cancelled():

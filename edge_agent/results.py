@@ -15,6 +15,7 @@ from typing import TextIO
 
 from edge_agent.errors import AgentError
 from edge_agent.result import Result
+from edge_agent.thread_names import show_name
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class ResultWriter:
             log.warning("%d results were not written", self.dropped)
 
     def _run(self) -> None:
+        show_name()
         while (result := self._waiting.get()) is not None:
             record = logging.LogRecord("results", logging.INFO, "", 0, to_json(result), None, None)
             self._failing = False if self._handler.emit_or_fail(record) else self._failed()
