@@ -15,6 +15,7 @@ from edge_agent.clock import Clock
 from edge_agent.record import Dropped, Record
 from edge_agent.spool.keeper import Keeper
 from edge_agent.spool.rows import Batch, Loss, Position, Row
+from edge_agent.thread_names import show_name
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +201,7 @@ class Spool:
     # From here on: the spool's thread.
 
     def _run(self) -> None:
+        show_name()
         while True:
             with self._changed:
                 while (wait_s := self._idle_s()) > 0:
