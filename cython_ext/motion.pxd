@@ -24,6 +24,7 @@ cdef class MotionBackground:
     cdef float least_levels, noise_factor
     cdef Py_ssize_t least_cells
     cdef int64_t differing, changed
+    cdef bint is_busy
     cdef const uint8_t[::1] ignored
     cdef float[:, ::1] cell_rows
     cdef float[::1] now, means, deviations, lit, base, limits, still, still_s

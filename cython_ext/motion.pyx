@@ -133,12 +133,18 @@ cdef class MotionBackground:
 
     def ignore(self, ignored):
         """Set the cells that never count: bool or uint8 (rows, columns); the background goes on."""
+        self._expect_idle()
         expect_mask_of("ignored", ignored, (self.grid.rows, self.grid.columns))
         self.ignored = (ignored != 0).astype(np.uint8).reshape(-1)
 
     def restart(self):
         """Forget the background: the next plane is the first."""
+        self._expect_idle()
         self.frames = 0
+
+    def _expect_idle(self):
+        if self.is_busy:
+            raise RuntimeError("MotionBackground: an update is at work in another thread")
 
     def update(self, luma, elapsed_s, *, learning=False):
         """Compare a plane with the background, and learn from it.
@@ -158,10 +164,12 @@ cdef class MotionBackground:
 
         Raises:
             TypeError, ValueError: an argument of another type, dtype, shape, layout or range.
+            RuntimeError: another thread is at it.
 
         Releases the GIL.
 
         """
+        self._expect_idle()
         expect_plane("luma", luma, self.grid.height, self.grid.width)
         cdef float elapsed = expect_positive("elapsed_s", elapsed_s, or_zero=True)
         cdef const uint8_t[:, :] plane = luma
@@ -180,6 +188,7 @@ cdef class MotionBackground:
         shares.mean = share
         shares.deviation = max(rules.learned_share(elapsed_s, rules.DEVIATION_S), fresh_share)
         shares.restless = rules.learned_share(elapsed_s, rules.RESTLESS_S)
+        self.is_busy = True
         with nogil:
             reduce_to_cells(&plane[0, 0], stride, height, width, side, row_step, self.sums, self.cell_rows)
             if self.frames == 1:
@@ -195,6 +204,7 @@ cdef class MotionBackground:
                     self.note_rest(light, elapsed)
                     moved = self.find_patches()
                 self.learn(shares, is_learning)
+        self.is_busy = False
         return moved, self.differing, self.changed
 
     cdef void begin(self) noexcept nogil:

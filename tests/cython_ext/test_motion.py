@@ -1,6 +1,9 @@
 """`MotionBackground`: equal to its reference to the bit, and what it makes of its arguments."""
 
+import contextlib
 import re
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -199,3 +202,29 @@ def test_times_that_are_refused(elapsed_s: Any) -> None:
     """Time passes forwards, in finite numbers."""
     with pytest.raises((TypeError, ValueError), match=r"^elapsed_s: expected a number"):
         MotionBackground(48, 64, **USUAL).update(np.zeros((48, 64), np.uint8), elapsed_s)
+
+
+def test_a_second_thread_is_refused() -> None:
+    """While one is at work, which it is without the GIL, nobody else may touch the background."""
+    plane = np.zeros((10_240, 10_240), np.uint8)
+    background = MotionBackground(*plane.shape, **USUAL)
+    ending = threading.Event()
+
+    def work() -> None:
+        while not ending.is_set():
+            with contextlib.suppress(RuntimeError):
+                background.update(plane, 0.1)
+
+    def restart_for(duration_s: float) -> None:
+        deadline_s = time.monotonic() + duration_s
+        while time.monotonic() < deadline_s:
+            background.restart()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        with pytest.raises(RuntimeError, match="an update is at work in another thread"):
+            restart_for(20)
+    finally:
+        ending.set()
+        worker.join()

@@ -69,8 +69,8 @@ def full_rate_tracks(walkers: Path, frames: int) -> list[Track]:
 def watch(start_server, gateway, clip: Path, length_s: float) -> tuple[list[float], float]:
     """Play the clip to the gateway's agent, once.
 
-    Gives when each answered frame was taken, in seconds of the clip, and when the first was that shows a
-    person.
+    Gives when each answered frame was taken, and when the first answer came that shows a person: in seconds
+    of the clip.
     """
     server = start_server("--workers", "1")
     gateway.command("set-server", server.address)
@@ -86,7 +86,7 @@ def watch(start_server, gateway, clip: Path, length_s: float) -> tuple[list[floa
     taken_s = [datetime.fromisoformat(record["capture_time"]).timestamp() for record in records]
     of_clip_s = [at_s - taken_s[0] for at_s in taken_s]
     people_s = [
-        at_s
+        at_s + record["latency_ms"] / 1e3
         for at_s, record in zip(of_clip_s, records, strict=True)
         if any(item["label"] == "person" for item in record["objects"])
     ]
