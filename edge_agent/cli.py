@@ -11,7 +11,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from edge_agent.commands import camera, discover, gateway, imports, listing, motion, service, status, trial
+from edge_agent.commands import (
+    camera,
+    discover,
+    doctor,
+    gateway,
+    imports,
+    listing,
+    motion,
+    service,
+    status,
+    trial,
+)
 from edge_agent.commands.typed import Settings, usage_errors
 from edge_agent.errors import AgentError, UsageError
 
@@ -156,7 +167,7 @@ def _pem_file(path: Path) -> Path:
     return path.absolute()
 
 
-for commands in (camera, listing, gateway, imports, status, trial, motion, discover, service):
+for commands in (camera, listing, gateway, imports, status, doctor, trial, motion, discover, service):
     app.add_typer(commands.app)
 
 
