@@ -12,13 +12,14 @@ from typing import Any
 from edge_agent import wire
 from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.capture import Capture
+from edge_agent.capture.motion import MotionInterval
 from edge_agent.client import CameraStream
 from edge_agent.clock import Clock
 from edge_agent.config import CameraConfig
 from edge_agent.connection import Connection
 from edge_agent.figures import CameraFigures
 from edge_agent.frame import Frame
-from edge_agent.record import Record, StateChange
+from edge_agent.record import Motion, Record, StateChange
 from edge_agent.result import Result
 from edge_agent.state import CameraState, CameraStatus
 from edge_agent.state_machine import CameraStateMachine
@@ -32,7 +33,21 @@ STOP_POLL_S = 0.02
 SUPERVISE_INTERVAL_S = 0.5
 
 # What may change while the camera's connection stays: what is made of its pictures, and what is asked for.
-LIVE_KEYS = frozenset({"fps", "max_width", "jpeg_quality", "labels", "min_score", "max_age_ms", "max_kbit"})
+LIVE_KEYS = frozenset(
+    {
+        "fps",
+        "max_width",
+        "jpeg_quality",
+        "labels",
+        "min_score",
+        "max_age_ms",
+        "max_kbit",
+        "motion",
+        "motion_sensitivity",
+        "motion_masks",
+        "privacy_masks",
+    }
+)
 # A reason of these is on its way to the next one, or a figure: no record of its own.
 PASSING = frozenset({CameraState.CONNECTING, CameraState.SLOW})
 
@@ -41,6 +56,8 @@ class CameraRunner:
     """One camera of the configuration; one that is disabled has neither thread nor stream."""
 
     _next_look: asyncio.TimerHandle | None = None
+    looks: int = 0
+    """How often its capture has been looked after: it rises for as long as the camera is supervised."""
 
     def __init__(
         self,
@@ -77,7 +94,9 @@ class CameraRunner:
             begun, self.machine.status = self.machine.status, before.machine.status
             self.machine.captured(begun)
         if camera.enabled:
-            self._capture = Capture(camera, password, self._on_frame, self._on_status, attempts)
+            self._capture = Capture(
+                camera, password, self._on_frame, self._on_status, attempts, self._on_motion
+            )
             self._stream = CameraStream(
                 camera,
                 connection,
@@ -115,6 +134,17 @@ class CameraRunner:
             item.name: getattr(self._capture.counters, item.name) for item in fields(self._capture.counters)
         }
 
+    def data_use(self) -> dict[str, Any]:
+        """Give what its frames take of the uplink."""
+        if self._stream is None:
+            return {"kbit_s": 0.0, "mb_day": 0.0, "sent_mb": 0.0}
+        stream = self._stream
+        return {
+            "kbit_s": round(stream.kbit_per_s(), 1),
+            "mb_day": round(stream.mb_per_day(), 1),
+            "sent_mb": round(stream.sent_bytes / 1e6, 3),
+        }
+
     def want(self, **changes: Any) -> None:
         """Change what is wanted of the frames from now on: fields of Wanted."""
         self._wanted = replace(self._wanted, **changes)
@@ -142,6 +172,8 @@ class CameraRunner:
         if password != self.password or changed - LIVE_KEYS:
             return False
         self.camera = camera
+        if self._capture is not None:
+            self._capture.configure(camera)
         configured = Wanted.of(camera)
         self.want(fps=configured.fps, quality=configured.quality, max_width=configured.max_width)
         if self._stream is not None:
@@ -184,9 +216,10 @@ class CameraRunner:
         """Have a thread given up that hangs in a call; from the event loop, which no camera can hold up."""
         if self._capture is not None:
             self._capture.supervise()
+        self.looks += 1
         self._next_look = self._loop.call_later(SUPERVISE_INTERVAL_S, self._supervise)
 
-    # The capture thread calls these two; everything else happens in the event loop.
+    # The capture thread calls these three; everything else happens in the event loop.
 
     def _on_frame(self, frame: Frame) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has closed: the agent is ending
@@ -195,6 +228,16 @@ class CameraRunner:
     def _on_status(self, status: CameraStatus) -> None:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._captured, status)
+
+    def _on_motion(self, interval: MotionInterval) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._moved, interval)
+
+    def _moved(self, interval: MotionInterval) -> None:
+        now_ns, trust = self._clock.look()
+        begun_ns = now_ns - round((time.monotonic() - interval.begun_s) * 1e9)
+        motion = Motion(round(interval.duration_s * 1e3), interval.peak_share)
+        self._on_record(Record(self.camera.name, max(begun_ns, 0), trust, motion))
 
     def _offer(self, frame: Frame) -> None:
         if self._stream is not None:

@@ -149,7 +149,7 @@ class _Run:
             loop.add_signal_handler(number, self._stopping.set)
         if self._view is not None:
             self._view.table.take = self._snapshots.take
-        service = Service(Notifier.from_environment(), self._in_a_line)
+        service = Service(Notifier.from_environment(), self._in_a_line, {"cameras": self._agent.rounds})
         control = await self._listening()
         following = asyncio.create_task(self._live.follow(), name="configuration")
         self._agent.upload(self._spool, self._snapshots.gateway)
@@ -175,7 +175,7 @@ class _Run:
     async def _listening(self) -> ControlSocket | None:
         if self._places is None:
             return None
-        handler = AgentHandler(self._live, self._snapshots.take, None)
+        handler = AgentHandler(self._live, self._snapshots.take, self._spool.put)
         control = ControlSocket(self._places, handler)
         try:
             await control.start()
@@ -199,7 +199,7 @@ class _Run:
 
     def _in_a_line(self) -> str:
         states = [runner.status.state for runner in self._agent.cameras.values() if runner.camera.enabled]
-        return status_line(states, self._server.text)
+        return status_line(states, self._server.text, self._spool.status().waiting)
 
 
 def _gateway_name(found: Reading) -> str:

@@ -108,10 +108,19 @@ def _camera(name: str, runner: CameraRunner) -> dict[str, Any]:
         "latency_ms": {"p50": _rounded(figures.latency_p50_ms), "p99": _rounded(figures.latency_p99_ms)},
         "sees": figures.sees,
         "dropped": {reason: count for reason, count in sorted(runner.dropped.items()) if count},
+        **runner.data_use(),
         "capture": runner.counters,
         "decode": camera.decode,
-        "motion": camera.motion,
+        "motion": _motion(runner),
     }
+
+
+def _motion(runner: CameraRunner) -> dict[str, Any]:
+    """Tell whether the motion gate is on, and which share of the frames it has held back."""
+    counters = runner.counters
+    still, sent = counters.get("frames_still", 0), counters.get("frames_delivered", 0)
+    share = round(still / (still + sent), 3) if still + sent else None
+    return {"gate": runner.camera.motion, "still_share": share if runner.camera.motion == "on" else None}
 
 
 def _problems(status: dict[str, Any]) -> list[str]:

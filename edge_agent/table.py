@@ -64,8 +64,8 @@ def cells(camera: Status) -> list[str]:
         _or_dash(latency["p50"], "{:.0f} ms"),
         _or_dash(latency["p99"], "{:.0f} ms"),
         str(sum(camera["dropped"].values())),
-        _or_dash(camera.get("kbit_s"), "{:.0f}"),
-        _or_dash(camera.get("mb_day"), "{:.0f}"),
+        _or_dash(camera["kbit_s"], "{:.0f}"),
+        _or_dash(camera["mb_day"], "{:.0f}"),
         _sends(camera),
         ", ".join(f"{count} {label}" for label, count in camera["sees"].items()) or "-",
     ]
@@ -99,11 +99,12 @@ def _lines(status: Status) -> list[str]:
 
 
 def _sends(camera: Status) -> str:
-    """Say what is decoded, and how often the motion gate was open."""
-    words = [camera["decode"]]
-    gate = camera.get("gate")
-    if camera["motion"] == "on":
-        words.append(f"motion {gate['open_share']:.0%}" if gate else "motion")
+    """Say what is decoded, and what the motion gate has held back."""
+    words, capture, motion = [camera["decode"]], camera["capture"], camera["motion"]
+    if skipped := capture.get("frames_skipped", 0):
+        words[0] += f" ({skipped / max(capture['packets'], 1):.0%} not decoded)"
+    if motion["gate"] == "on":
+        words.append("motion" if motion["still_share"] is None else f"{motion['still_share']:.0%} still")
     return ", ".join(words)
 
 

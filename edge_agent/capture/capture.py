@@ -8,6 +8,7 @@ from dataclasses import replace
 from edge_agent.backoff import Backoff
 from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.counters import CaptureCounters
+from edge_agent.capture.motion import MotionInterval
 from edge_agent.capture.stage import Stage
 from edge_agent.capture.thread import CaptureThread, Listener
 from edge_agent.config import CameraConfig
@@ -44,6 +45,7 @@ class Capture:
         on_frame: Callable[[Frame], None],
         on_status: Callable[[CameraStatus], None],
         attempts: Attempts | None = None,
+        on_motion: Callable[[MotionInterval], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.counters = CaptureCounters()
@@ -53,6 +55,7 @@ class Capture:
         self._password = password
         self._on_frame = on_frame
         self._on_status = on_status
+        self._on_motion = on_motion
         self._attempts = attempts or Attempts()
         self._patience_s = patience_s
         self._backoff = Backoff()
@@ -89,6 +92,12 @@ class Capture:
         with self._delivery:
             self._wanted = wanted
             self._thread.maker.wanted = wanted
+
+    def configure(self, camera: CameraConfig) -> None:
+        """Take another configuration of the camera, which differs in nothing that concerns its source."""
+        with self._delivery:
+            self._camera = camera
+            self._thread.maker.configured = camera
 
     @property
     def hung(self) -> int:
@@ -134,14 +143,16 @@ class Capture:
                 self._tell(CameraState.OFFLINE, "the system has no room for another thread")
 
     def _new_thread(self) -> CaptureThread:
-        listener = Listener(on_frame=self._deliver, on_state=self._found, on_stage=self._reached)
+        listener = Listener(
+            on_frame=self._deliver, on_state=self._found, on_stage=self._reached, on_motion=self._moved
+        )
         thread = CaptureThread(
             self._camera, self._password, listener, self.counters, self._backoff, self._attempts
         )
         thread.maker.wanted = self._wanted
         return thread
 
-    # The thread calls these three; one that has been given up is not listened to.
+    # The thread calls these four; one that has been given up is not listened to.
 
     def _deliver(self, thread: CaptureThread, frame: Frame) -> None:
         with self._delivery:
@@ -160,6 +171,12 @@ class Capture:
     def _reached(self, thread: CaptureThread, stage: Stage) -> None:
         if self.status.state is CameraState.CONNECTING and stage.name not in UNTOLD:
             self._found(thread, CameraState.CONNECTING, stage.name)
+
+    def _moved(self, thread: CaptureThread, interval: MotionInterval) -> None:
+        """Hand on motion that has ended, by the stop perhaps: that is the one thing told after it."""
+        with self._delivery:
+            if self._is_current(thread):
+                self._on_motion(interval)
 
     def _tell(self, state: CameraState, reason: str = "") -> None:
         if (state, reason) == (self.status.state, self.status.reason):

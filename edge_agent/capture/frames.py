@@ -42,7 +42,8 @@ class Timeline(Protocol):
 class FrameMaker:
     """Makes the frames of one camera, through any number of connections. Not for use by two threads.
 
-    `wanted` may be replaced by another thread at any time; it is read once for each compressed picture.
+    `wanted` and `configured` may be replaced by another thread at any time; they are read once for each
+    compressed picture. Of another configuration only what concerns frames counts here: masks and motion.
     `on_motion` is told each interval of motion that has ended, where the camera's motion gate is on.
     """
 
@@ -56,6 +57,7 @@ class FrameMaker:
         self.wanted = Wanted.of(camera)
         self._now = self.wanted
         """What is wanted of the frame that is made now."""
+        self.configured = camera
         self._camera = camera
         self._timeline = timeline
         self._counters = counters
@@ -103,12 +105,26 @@ class FrameMaker:
             yield from self._thinned_then_decoded(source, coded)
 
     def _take_wanted(self) -> None:
+        if self.configured is not self._camera:
+            self._take_configured(self.configured)
         wanted, before = self.wanted, self._now
         if wanted is before:
             return
         self._now = wanted
         self._thinner.at_rate(wanted.fps)
         if self._motion and wanted.server_masks != before.server_masks:
+            self._motion.set_masks(self._ignored())
+
+    def _take_configured(self, camera: CameraConfig) -> None:
+        before, self._camera = self._camera, camera
+        if camera.privacy_masks != before.privacy_masks:
+            self._privacy = PrivacyMasks(camera.privacy_masks)
+        gates = [(each.motion, each.motion_sensitivity) for each in (before, camera)]
+        if gates[0] != gates[1]:
+            self.end()
+            is_on = camera.motion == "on"
+            self._motion = MotionGate(camera.motion_sensitivity, self._ignored()) if is_on else None
+        elif self._motion:
             self._motion.set_masks(self._ignored())
 
     def _ignored(self) -> tuple[Polygon, ...]:

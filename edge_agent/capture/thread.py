@@ -11,6 +11,7 @@ from edge_agent.capture.attempts import Attempts
 from edge_agent.capture.counters import CaptureCounters
 from edge_agent.capture.errors import CaptureError
 from edge_agent.capture.frames import FrameMaker
+from edge_agent.capture.motion import MotionInterval
 from edge_agent.capture.opening import open_source
 from edge_agent.capture.pace import FilePace
 from edge_agent.capture.source import Source
@@ -36,6 +37,7 @@ class Listener:
     on_frame: Callable[["CaptureThread", Frame], None]
     on_state: Callable[["CaptureThread", CameraState, str], None]
     on_stage: Callable[["CaptureThread", Stage], None]
+    on_motion: Callable[["CaptureThread", MotionInterval], None]
 
 
 class CaptureThread:
@@ -71,7 +73,9 @@ class CaptureThread:
         self._refusals = 0
         is_file = source_kind(camera.url) == "file"
         timeline = FilePace(self._wait_until_due) if is_file else PresentationClock()
-        self.maker = FrameMaker(camera, timeline, counters)
+        self.maker = FrameMaker(
+            camera, timeline, counters, lambda interval: listener.on_motion(self, interval)
+        )
         self._thread = threading.Thread(target=self._run, name=f"capture-{camera.name}", daemon=True)
 
     def start(self) -> None:
@@ -111,6 +115,7 @@ class CaptureThread:
                 self._woken.clear()
         finally:
             self._attempts.forget(self)
+            self.maker.end()
 
     def _attempt(self) -> float | None:
         """Capture from one connection; gives the delay before the next, None when nothing is to follow."""
