@@ -24,7 +24,7 @@ MAX_MEMORY_RECORDS = 10_000
 MAX_MEMORY_BYTES = 2 << 20
 # A record that is larger is a fault of whoever made it.
 MAX_RECORD_BYTES = 8 << 10
-# Records of one moment share one commit.
+# A record after a pause is written at once; those that follow so soon share the next commit.
 COMMIT_DELAY_S = 0.1
 COMMIT_ROWS = 500
 # What was acknowledged goes with the next commit, or after this long; a deletion lost is a second sending.
@@ -79,7 +79,7 @@ class Spool:
         self._sequence = 0
         self._memory: deque[Row] = deque()
         self._memory_bytes = 0
-        self._since_s: float | None = None
+        self._written_s = -COMMIT_DELAY_S
         self._through = Position()
         self._to_delete = 0
         self._deletion_s = 0.0
@@ -180,8 +180,6 @@ class Spool:
 
     def _add(self, body: bytes, told: int = 0) -> None:
         self._sequence += 1
-        if not self._memory:
-            self._since_s = time.monotonic()
         self._memory.append(Row(self.spool_id, self._sequence, body, told))
         self._memory_bytes += len(body)
         self._shed()
@@ -230,7 +228,7 @@ class Spool:
         now_s = time.monotonic()
         waits_s = [3600.0]
         if self._memory:
-            waits_s.append((self._since_s or now_s) + COMMIT_DELAY_S - now_s)
+            waits_s.append(self._commit_s() - now_s)
         if self._to_delete:
             waits_s.append(self._deletion_s + DELETE_DELAY_S - now_s)
         if self._loss.records:
@@ -238,6 +236,10 @@ class Spool:
         if self._keeper.trouble or not self._keeper.is_open:
             waits_s.append(0.0)
         return max(0.0, min(waits_s), self._keeper.wait_s)
+
+    def _commit_s(self) -> float:
+        """When what is in memory is to be written: soon after the last commit, or at once when it is much."""
+        return self._written_s + (COMMIT_DELAY_S if len(self._memory) < COMMIT_ROWS else 0.0)
 
     def _work(self) -> None:
         was_open = self._keeper.is_open
@@ -264,7 +266,7 @@ class Spool:
             return (
                 self._closing
                 or bool(self._keeper.trouble)
-                or (bool(self._memory) and now_s >= (self._since_s or 0.0) + COMMIT_DELAY_S)
+                or (bool(self._memory) and now_s >= self._commit_s())
                 or (bool(self._to_delete) and now_s >= self._deletion_s + DELETE_DELAY_S)
                 or (bool(self._loss.records) and now_s >= self._told_s + LOSS_PERIOD_S)
             )
@@ -289,7 +291,7 @@ class Spool:
                 self._memory_bytes += sum(len(row.body) for row in rows)
                 self._shed()
                 more = bool(self._memory) and not self._keeper.trouble
-                self._since_s = time.monotonic()
+                self._written_s = time.monotonic()
         self._on_news()
 
     def _tell_of_loss(self) -> None:

@@ -18,6 +18,7 @@ from tests.polling import wait_until
 # Puts records without end, and prints the number of each once the disk has it.
 PUTTER = """
 import sys
+import time
 from pathlib import Path
 from edge_agent.spool.rows import Position
 from edge_agent.spool.spool import Spool
@@ -28,6 +29,8 @@ while True:
     for number in range(number, number + 7):
         spool.put(spools.record(number))
     number += 1
+    while spool.status().in_memory > 1000:
+        time.sleep(0.001)
     while (batch := spools.take(spool, after)) is not None:
         after = batch.end
         print(spools.number_of(batch.rows[-1].body), flush=True)

