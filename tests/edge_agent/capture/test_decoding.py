@@ -16,7 +16,7 @@ from edge_agent.capture.opening import open_source
 from edge_agent.config import CameraConfig, Decode
 from edge_agent.frame import Frame
 from edge_agent.wanted import Wanted
-from tests.edge_agent.capture.test_frames import shown
+from tests.edge_agent.capture.test_frames import FileTimes, shown
 
 KEY, REFERENCE, OTHER = PictureKind
 
@@ -133,20 +133,6 @@ def test_pictures_are_whole_and_in_order(clip: Path, decode: Decode) -> None:
     assert counters.frames_skipped == 40 - expected
     assert all(before < after for before, after in pairwise(shown(clip, frames)))
     assert all(before.captured_s <= after.captured_s for before, after in pairwise(frames))
-
-
-class FileTimes:
-    """The times that the file itself says."""
-
-    def restart(self) -> None:
-        """Nothing to forget."""
-
-    def arrived(self, presentation_s: float | None, arrived_s: float) -> None:
-        """Nothing to note."""
-
-    def captured_s(self, presentation_s: float | None, now_s: float) -> float:
-        """Give the file's time."""
-        return now_s if presentation_s is None else presentation_s
 
 
 def frames_of(path: Path, decode: Decode, counters: CaptureCounters, *, all_from: int = 1000) -> list[Frame]:

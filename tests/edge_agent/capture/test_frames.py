@@ -1,6 +1,8 @@
-"""What damage in a stream does to the frames that are made of it."""
+"""What damage and stillness in a stream do to the frames that are made of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +13,7 @@ import simplejpeg
 
 from edge_agent.capture.counters import CaptureCounters
 from edge_agent.capture.frames import FrameMaker
+from edge_agent.capture.motion import MotionInterval
 from edge_agent.capture.opening import open_source
 from edge_agent.capture.source import CodedPicture
 from edge_agent.capture.timing import PresentationClock
@@ -20,6 +23,20 @@ from tests.edge_agent.capture.conftest import MakeClip
 
 Damage = Callable[[int, bytes], bytes | None]
 """Takes a picture's number and bytes; gives what arrives of it, None for nothing."""
+
+
+class FileTimes:
+    """The times that the file itself says."""
+
+    def restart(self) -> None:
+        """Nothing to forget."""
+
+    def arrived(self, presentation_s: float | None, arrived_s: float) -> None:
+        """Nothing to note."""
+
+    def captured_s(self, presentation_s: float | None, now_s: float) -> float:
+        """Give the file's time."""
+        return now_s if presentation_s is None else presentation_s
 
 
 def frames_of(path: Path, damage: Damage, counters: CaptureCounters) -> list[Frame]:
@@ -123,3 +140,47 @@ def test_noise_in_place_of_pictures(stream: Path) -> None:
 
     assert shown(stream, frames) == [*range(12), *range(20, 30)]
     assert counters.frames_corrupt >= 8
+
+
+def film_of_motion(path: Path, codec: str) -> None:
+    """Encode a second of stillness, two of something that moves, and eight of stillness, at 10 fps."""
+    rows = np.random.default_rng(1).integers(60, 180, (180, 160), np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10, options={"g": "20"} if codec == "libx264" else {})
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height = 160, 120
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        for number in range(110):
+            drawn = rows.copy()
+            if 10 <= number < 30:
+                drawn[40:80, 4 * (number - 10) : 4 * (number - 10) + 40] = 255
+            picture = av.VideoFrame.from_ndarray(drawn, format="yuv420p").reformat(format=stream.pix_fmt)
+            picture.pts, picture.time_base = number, Fraction(1, 10)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+
+@pytest.mark.parametrize(("name", "codec"), [("still.mp4", "libx264"), ("still.avi", "mjpeg")])
+@pytest.mark.parametrize("watched", [False, True])
+def test_still_scenes(tmp_path: Path, name: str, codec: str, *, watched: bool) -> None:
+    """Of stillness one frame every four seconds is made, unless someone looks; motion is told either way."""
+    film_of_motion(tmp_path / name, codec)
+    camera = CameraConfig(name="yard", url=str(tmp_path / name), fps=60, motion="on")
+    counters = CaptureCounters()
+    intervals: list[MotionInterval] = []
+    maker = FrameMaker(camera, FileTimes(), counters, intervals.append)
+    maker.wanted = replace(maker.wanted, watched=watched)
+    with open_source(camera, None, lambda _: None) as source:
+        maker.begin()
+        frames = [frame for coded in source.pictures() for frame in maker.frames(source, coded)]
+    maker.end()
+
+    assert counters.frames_seen == 110 == len(frames) + counters.frames_still
+    assert len(frames) == 110 if watched else 40 < len(frames) < 70
+    [interval] = intervals
+    assert interval.begun_s == pytest.approx(1.0, abs=0.11)
+    assert 1.8 <= interval.duration_s <= 4.0
+    if codec == "mjpeg":
+        with av.open(str(tmp_path / name)) as container:
+            sent = {bytes(packet) for packet in container.demux(video=0)}
+        assert {frame.image_data for frame in frames} <= sent, "not the camera's own JPEGs"
