@@ -95,7 +95,7 @@ class CameraRunner:
             self.machine.captured(begun)
         if camera.enabled:
             self._capture = Capture(
-                camera, password, self._on_frame, self._on_status, attempts, self._on_motion
+                camera, password, self._on_frame, self._on_status, attempts, on_motion=self._on_motion
             )
             self._stream = CameraStream(
                 camera,

@@ -45,8 +45,8 @@ class Capture:
         on_frame: Callable[[Frame], None],
         on_status: Callable[[CameraStatus], None],
         attempts: Attempts | None = None,
-        on_motion: Callable[[MotionInterval], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
+        on_motion: Callable[[MotionInterval], None] = lambda _: None,
     ) -> None:
         self.counters = CaptureCounters()
         """Written by the capture's thread."""
