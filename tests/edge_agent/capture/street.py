@@ -29,7 +29,7 @@ def planes(path: Path) -> NDArray[np.uint8]:
 @cache
 def empty(path: Path) -> NDArray[np.float32]:
     """Give the median of each pixel over the footage: nobody is there."""
-    return np.asarray(np.median(planes(path)[::4], axis=0), np.float32)
+    return np.asarray(np.median(planes(path)[::10], axis=0), np.float32)
 
 
 class Street:
@@ -44,11 +44,13 @@ class Street:
         self._person, background = first, self.empty[PERSON]
         self._outline = np.abs(first - background) > LEAST_DIFFERENCE
 
-    def with_person(self, left: int, top: int = 236, *, scene: NDArray[np.float32] | None = None) -> Plane:
-        """Put the person of the first picture into the empty street, wherever it fits; without noise."""
-        picture = (self.empty if scene is None else scene).copy()
-        height, width = self._person.shape
-        picture[top : top + height, left : left + width][self._outline] = self._person[self._outline]
+    def with_person(self, left: int, top: int = 236, *, times: int = 1) -> Plane:
+        """Put the person of the first picture, so many times as large, into the empty street; no noise."""
+        picture = self.empty.copy()
+        enlarged = np.ones((times, times), np.float32)
+        person, outline = np.kron(self._person, enlarged), np.kron(self._outline, enlarged) > 0
+        height, width = person.shape
+        picture[top : top + height, left : left + width][outline] = person[outline]
         return np.asarray(np.rint(picture), np.uint8)
 
     def seen(
