@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 
 import grpc
@@ -11,8 +12,9 @@ from central_server.counters import in_words
 from central_server.detectors.detector import Query
 from central_server.dispatcher import Dispatcher
 from central_server.errors import BadMessageError
-from central_server.frame import Answer, Outcome
+from central_server.frame import Answer, Frame, Outcome
 from central_server.scheduler import Stream
+from central_server.way import Way
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ class DetectionCall:
         self._facts = facts
         self._context = context
         self._stream: Stream | None = None
+        self._way = Way()
         self._answers: deque[Answer] = deque()
         self._unwritten = 0
         self._has_dropped = False
@@ -98,7 +101,7 @@ class DetectionCall:
             message = await self._context.read()
             if not isinstance(message, bytes) or not self._accepting:  # The end is grpc.aio.EOF.
                 return
-            frame = wire.parse_request(message)
+            frame = self._aged(wire.parse_request(message))
             if self._stream is None:
                 self._stream = self._open(frame.camera_id)
             self._unwritten += 1
@@ -109,6 +112,13 @@ class DetectionCall:
             while self._unwritten >= MAX_UNWRITTEN and not self._gone:
                 self._room.clear()
                 await self._room.wait()
+
+    def _aged(self, frame: Frame) -> Frame:
+        """Count to a frame's age for how long it was held up on its way."""
+        if not frame.sent_ms:
+            return frame
+        held_up_s = self._way.held_up_s(frame.sent_ms / 1e3, time.monotonic())
+        return frame._replace(age_ms=frame.age_ms + int(held_up_s * 1e3))
 
     async def _write_answers(self) -> None:
         await asyncio.sleep(FACTS_DELAY_S)

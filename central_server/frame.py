@@ -57,7 +57,8 @@ class Frame(NamedTuple):
     """One frame of one camera as it arrived.
 
     `age_ms` is how old it was when it was sent, by the sender's monotonic clock;
-    `max_age_ms` is None where the sender leaves it to the server.
+    `max_age_ms` is None where the sender leaves it to the server. `sent_ms` is when it was sent, by the same
+    clock; 0 where the sender does not say.
     """
 
     frame_id: int
@@ -66,6 +67,7 @@ class Frame(NamedTuple):
     capture_time_ns: int = 0
     age_ms: int = 0
     max_age_ms: int | None = None
+    sent_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

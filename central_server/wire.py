@@ -105,7 +105,7 @@ def parse_request(data: bytes) -> Frame:
 
     """
     try:
-        frame_id, image, width, height, code, camera_id, capture_time_ns, age_ms, max_age_ms = (
+        frame_id, image, width, height, code, camera_id, capture_time_ns, age_ms, max_age_ms, sent_ms = (
             read_detect_request(data)
         )
     except ValueError as error:
@@ -117,6 +117,7 @@ def parse_request(data: bytes) -> Frame:
         capture_time_ns,
         age_ms,
         max_age_ms,
+        sent_ms,
     )
 
 

@@ -17,5 +17,6 @@ cdef struct Request:
     uint32_t age_ms
     uint32_t max_age_ms
     bint has_max_age
+    uint64_t sent_ms
 
 cdef int read_request(Reader* reader, Request* request) noexcept nogil

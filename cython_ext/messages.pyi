@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 __pyx_capi__: dict[str, object]
 __test__: dict[str, str]
 
-def read_detect_request(data: bytes) -> tuple[int, memoryview, int, int, int, str, int, int, int | None]:
+def read_detect_request(data: bytes) -> tuple[int, memoryview, int, int, int, str, int, int, int | None, int]:
     """Read a DetectRequest without copying its image; ValueError when the bytes are none."""
 
 def write_detect_response(

@@ -152,7 +152,7 @@ cdef int read_request(Reader* reader, Request* request) noexcept nogil:
                 return False
             if not is_utf8(request.camera_id, request.camera_id_length):
                 return False
-        elif kind == VARINT and (field == 1 or 3 <= field <= 5 or 7 <= field <= 9):
+        elif kind == VARINT and (field == 1 or 3 <= field <= 5 or 7 <= field <= 10):
             if not read_varint(reader, &value):
                 return False
             if field == 1:
@@ -167,9 +167,11 @@ cdef int read_request(Reader* reader, Request* request) noexcept nogil:
                 request.capture_time_ns = <int64_t>value
             elif field == 8:
                 request.age_ms = <uint32_t>value
-            else:
+            elif field == 9:
                 request.max_age_ms = <uint32_t>value
                 request.has_max_age = True
+            else:
+                request.sent_ms = value
         elif not skip(reader, kind, field):
             return False
     return True
@@ -183,7 +185,7 @@ def read_detect_request(bytes data not None):
 
     Returns:
         frame_id, image_data (a memoryview into `data`), width, height, format, camera_id, capture_time_ns,
-        age_ms, max_age_ms (None when absent).
+        age_ms, max_age_ms (None when absent), sent_ms.
 
     Raises:
         ValueError: the bytes are no DetectRequest.
@@ -215,6 +217,7 @@ def read_detect_request(bytes data not None):
         request.capture_time_ns,
         request.age_ms,
         request.max_age_ms if request.has_max_age else None,
+        request.sent_ms,
     )
 
 

@@ -217,9 +217,9 @@ class CameraStream:
     async def _send(self, call: Call) -> None:
         while True:
             frame = await self._outgoing.get()
-            age_ms = int((time.monotonic() - frame.captured_s) * 1e3)
-            request = wire.build_request(frame, age_ms, self._camera.max_age_ms)
-            self._lane.meter.add(cost_bytes(len(request)), time.monotonic())
+            now_s = time.monotonic()
+            request = wire.build_request(frame, now_s, self._camera.max_age_ms)
+            self._lane.meter.add(cost_bytes(len(request)), now_s)
             try:
                 await call.write(request)
             except (asyncio.InvalidStateError, grpc.aio.AioRpcError):

@@ -26,7 +26,7 @@ HELD_PERIOD_S = 0.05
 # With frames on their way and no answer to any, one of another camera is tried so often.
 PROBE_PERIOD_S = 1.0
 # The most that a request holds beside its image and the camera's name.
-REQUEST_BYTES = 48
+REQUEST_BYTES = 64
 # Who has offered no frame for so long takes no share.
 IDLE_S = 10.0
 WATCHED_WEIGHT = 3.0

@@ -78,8 +78,9 @@ def build_wanted(camera: CameraConfig) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def build_request(frame: Frame, age_ms: int, max_age_ms: int) -> bytes:
-    """Write a DetectRequest; `age_ms` is the frame's age at this moment."""
+def build_request(frame: Frame, now_s: float, max_age_ms: int) -> bytes:
+    """Write a DetectRequest that is sent now, by time.monotonic()."""
+    age_ms = int((now_s - frame.captured_s) * 1e3)
     return detection_pb2.DetectRequest(
         frame_id=frame.frame_id,
         image_data=frame.image_data,
@@ -89,6 +90,7 @@ def build_request(frame: Frame, age_ms: int, max_age_ms: int) -> bytes:
         capture_time_ns=frame.capture_time_ns,
         age_ms=min(max(age_ms, 0), MAX_AGE_MS),
         max_age_ms=min(max_age_ms, MAX_AGE_MS),
+        sent_ms=int(now_s * 1e3),
     ).SerializeToString()
 
 

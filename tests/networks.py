@@ -79,11 +79,11 @@ class Networks:
 
     def cut(self) -> None:
         """Drop everything between the two, in both directions, without a word to either."""
-        rules = " ".join(
-            f"chain {hook} {{ type filter hook {hook} priority 0; {device} != lo drop; }}"
+        rules = "".join(
+            f"chain {hook} {{ type filter hook {hook} priority 0; {device} != lo drop; }}\n"
             for hook, device in (("input", "iifname"), ("output", "oifname"))
         )
-        self.gateway.run("nft", "-f", "-", stdin=f"table {TABLE} {{ {rules} }}")
+        self.gateway.run("nft", "-f", "-", stdin=f"table {TABLE} {{\n{rules}}}\n")
 
     def mend(self) -> None:
         """Let everything pass again."""

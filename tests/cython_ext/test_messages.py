@@ -35,6 +35,7 @@ def by_library(data: bytes) -> tuple[Any, ...] | None:
         message.capture_time_ns,
         message.age_ms,
         message.max_age_ms if message.HasField("max_age_ms") else None,
+        message.sent_ms,
     )
 
 
@@ -89,6 +90,7 @@ FIELDS = st.one_of(
         capture_time_ns=st.integers(-(2**63), 2**63 - 1),
         age_ms=UINT32,
         max_age_ms=st.none() | UINT32,
+        sent_ms=UINT64,
     )
 )
 def test_every_request_is_read_as_it_was_meant(message: DetectRequest) -> None:

@@ -113,7 +113,7 @@ def _remove_message(file: FileDescriptorProto) -> None:
         (_rename, "is ('frame_number'"),
         (_renumber, "frame_id had number 1, has 99"),
         (_repeat, "LABEL_REPEATED"),
-        (_remove, "max_age_ms is gone, and its number and name are not reserved"),
+        (_remove, "sent_ms is gone, and its number and name are not reserved"),
         (_into_a_oneof, "'where')"),
         (_rename_value, "number 1 was IMAGE_FORMAT_JPEG, is IMAGE_FORMAT_JPG"),
         (_remove_value, "IMAGE_FORMAT_GRAY8 is gone"),
