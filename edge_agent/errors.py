@@ -23,6 +23,13 @@ def one_line(text: str) -> str:
     return " ".join(seen.split())[:LONGEST_LINE]
 
 
+def without_text(error: BaseException) -> str:
+    """Tell of an error that nobody expected: its type and where, not its text, which may hold anything."""
+    import traceback
+
+    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}".rstrip()
+
+
 class AgentError(Exception):
     """An expected failure; its text is one line that names what was found, where, and what was expected."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from edge_agent.config import reading
 from edge_agent.config.change import Change, perform
 from edge_agent.config.reading import Marks, Reading
-from edge_agent.errors import AgentError, ConfigError
+from edge_agent.errors import AgentError, ConfigError, without_text
 from edge_agent.file_thread import FileThread
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class LiveConfiguration:
                     pending = None
                 else:
                     pending = marks
-            except Exception:  # a fault of ours: the files are followed all the same
-                log.exception("following the configuration failed")
+            except Exception as error:  # noqa: BLE001 - a fault of ours: they are followed all the same
+                log.error("following the configuration: %s", without_text(error))  # noqa: TRY400
 
     async def _take(self) -> None:
         # What changes after this look is found by the next one.

@@ -14,7 +14,7 @@ from edge_agent.config.places import Places
 from edge_agent.config.rules import BadValueError
 from edge_agent.control.place import bound, directory
 from edge_agent.control.protocol import MAX_REQUEST_BYTES, error_data
-from edge_agent.errors import AgentError
+from edge_agent.errors import AgentError, without_text
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,11 @@ class ControlSocket:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[Any]] = set()
         self._watching = 0
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
 
     async def start(self) -> None:
         """Take connections; raises OSError where it cannot be listened."""
@@ -85,8 +90,8 @@ class ControlSocket:
             pass
         except asyncio.CancelledError:
             pass  # the agent ends; nothing waits for this task
-        except Exception:
-            log.exception("control socket: a request failed")
+        except Exception as error:  # noqa: BLE001
+            log.error("control socket: %s", without_text(error))  # noqa: TRY400
         finally:
             self._connections.discard(task)
             # Not wait_closed: whoever does not read would keep the task.
@@ -119,6 +124,9 @@ class ControlSocket:
                 answer = error_data(error)
             except TimeoutError:
                 answer = error_data(AgentError(f"not done within {OBEY_PATIENCE_S:g} s; it may still be"))
+            except Exception as error:  # noqa: BLE001 - one request's fault is nobody else's
+                log.error("control socket: %s", without_text(error))  # noqa: TRY400
+                answer = error_data(error)
             yield answer
         else:
             yield error_data(AgentError("found no command"))
