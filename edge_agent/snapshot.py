@@ -92,6 +92,7 @@ class Snapshots:
         return told | {
             "last_uploaded_ago_s": None if last_s is None else _ago(last_s),
             "upload_trouble": uploader.trouble if uploader is not None else "",
+            "unwanted": uploader.unwanted if uploader is not None else False,
         }
 
 
@@ -132,8 +133,15 @@ def _problems(status: dict[str, Any]) -> list[str]:
         found.append(f"server {status['server']['address']}: not connected: {status['server']['reason']}")
     if status["spool"]["trouble"]:
         found.append(f"records on this gateway: {status['spool']['trouble']}")
-    if status["spool"]["upload_trouble"] and status["spool"]["waiting"] and status["server"]["connected"]:
-        found.append(f"records are not uploaded: {status['spool']['upload_trouble']}")
+    spool = status["spool"]
+    # Without a connection that is the reason; and to keep no records is the server's choice.
+    if (
+        spool["upload_trouble"]
+        and spool["waiting"]
+        and status["server"]["connected"]
+        and not spool["unwanted"]
+    ):
+        found.append(f"records are not uploaded: {spool['upload_trouble']}")
     for camera in status["cameras"]:
         if camera["state"] not in WELL:
             reason = f": {camera['reason']}" if camera["reason"] else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.gstreamer.plugin"]
+pytest_plugins = ["tests.disks", "tests.gstreamer.plugin"]
 
 # For all tests: how long an example takes, on a busy machine, says nothing about whether it is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -32,9 +32,6 @@ END_TIMEOUT_S = 10.0
 # A server that keeps no records is asked again when the connection is a new one, else this rarely.
 RARELY_S = 900.0
 
-# The server will answer so until it is another version, or is started differently.
-KEEPS_NONE = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.FAILED_PRECONDITION})
-
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
@@ -53,12 +50,14 @@ class Uploader:
 
     Attributes:
         trouble: why records do not arrive, in plain words; empty while they do.
+        unwanted: whether that is because the server keeps none, which is its choice.
         gateway: the name that goes with them, for people.
 
     """
 
     def __init__(self, connection: Connection, spool: Spool, gateway: str) -> None:
         self.trouble = ""
+        self.unwanted = False
         self.gateway = gateway
         self._connection = connection
         self._spool = spool
@@ -82,6 +81,7 @@ class Uploader:
             except Exception as error:  # a fault of ours in the uploader is not to end it for good
                 log.exception("records: the upload failed")
                 reason, rarely = f"internal error: {type(error).__name__}", False
+            self.unwanted = rarely
             self._tell(reason)
             if rarely:
                 await self._wait_for_another(channel)
@@ -137,9 +137,9 @@ class Uploader:
             self._connection.retire(channel, reason)
         elif error.code() is grpc.StatusCode.INVALID_ARGUMENT:
             self._narrow(reason)
-        elif error.code() in KEEPS_NONE:
-            return f"the server keeps no records: {reason}", True
-        return reason, False
+        elif error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return "the server is of a version that takes no records", True
+        return reason, error.code() is grpc.StatusCode.FAILED_PRECONDITION
 
     def _narrow(self, reason: str) -> None:
         """Find the record that the server takes for no record, and leave it out."""
@@ -205,6 +205,7 @@ class Uploader:
             self._spool.acknowledge(batch, min(len(refused), len(batch.rows)))
             self._most_records = min(2 * self._most_records, MAX_BATCH_RECORDS)
             self._backoff.healthy()
+            self.unwanted = False
             self._connection.healthy()
             self._tell("")
             self._room.set()
@@ -230,7 +231,8 @@ class Uploader:
     def _tell(self, trouble: str) -> None:
         if trouble != self.trouble:
             if trouble:
-                log.warning("records wait on this gateway: %s", trouble)
+                level = logging.INFO if self.unwanted else logging.WARNING
+                log.log(level, "records wait on this gateway: %s", trouble)
             else:
                 log.info("records are uploaded again")
         self.trouble = trouble

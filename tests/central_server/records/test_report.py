@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import json
 import math
 import sqlite3
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
@@ -15,6 +17,7 @@ from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 from camera_ai.telemetry_pb2 import MotionInterval, Reading, Record
 
 from tests.central_server.records.conftest import Reporter, batch, state
+from tests.disks import fill
 
 DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
 
@@ -221,3 +224,39 @@ def test_a_data_directory_that_cannot_be_is_refused_at_the_start(start_program, 
     )  # fmt: skip
     assert program.wait() == 2
     assert program.errors == [f"central-server: --data {tmp_path / 'file' / 'data'}: Not a directory"]
+
+
+async def reports_without_end(reporter: Reporter, spool_id: str) -> AsyncIterator[int]:
+    """Report batch after batch; gives what is acknowledged so far."""
+    acknowledged = 0
+    while True:
+        records = [state(acknowledged + more, text="x" * 400) for more in range(1, 201)]
+        acknowledged = (await reporter.send(batch(records, spool_id))).through_sequence
+        yield acknowledged
+
+
+async def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(
+    start_server, small_disk: Path, start_program
+) -> None:
+    """Reports are refused with the reason while it lasts; detection and the acknowledged records stay."""
+    server = start_server("--detector", "simulated:1", "--data", str(small_disk))
+    spool_id = str(uuid.uuid4())
+    acknowledged = 0
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        reporter = Reporter(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            async for acknowledged in reports_without_end(reporter, spool_id):
+                assert acknowledged < 100_000
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert raised.value.details() == "the records cannot be stored now: database or disk is full"
+        filler = fill(small_disk)
+        again = [state(acknowledged + more, text="x" * 400) for more in range(1, 201)]
+        assert (await Reporter(channel).refused(batch(again, spool_id))).code() is raised.value.code()
+        filler.unlink()
+
+    server.kill()
+    program = start_program(
+        "central-server", "records", "list", "--data", str(small_disk), "--json", "--limit", "100000"
+    )
+    assert program.wait() == 0, program.errors
+    assert [json.loads(line)["sequence"] for line in program.lines] == list(range(1, acknowledged + 1))

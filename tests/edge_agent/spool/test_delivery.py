@@ -74,7 +74,7 @@ class Trial:
     def cut(self) -> None:
         """Cut the link for a moment."""
         self.link.cut()
-        time.sleep(0.1)
+        time.sleep(0.05)
         self.link.mend()
 
     def lose_acknowledgements(self) -> None:
@@ -133,7 +133,7 @@ def trial(folder: Path, start_server: Callable[..., ServerProgram], events: list
         }
         chaos.wait_for_more()
         for event in events:
-            time.sleep(draw.random() * 0.3)
+            time.sleep(draw.random() * 0.2)
             deaths[event]()
             if event != "cut" or draw.random() < 0.3:
                 chaos.wait_for_more()

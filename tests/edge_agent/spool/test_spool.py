@@ -2,12 +2,11 @@
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from edge_agent.record import ClockTrust, Motion, Record, StateChange
 from edge_agent.spool import keeper, spool, store
 from edge_agent.spool.rows import Batch
 from edge_agent.spool.spool import Spool
+from tests.disks import fill
 from tests.edge_agent.spool import spools
 from tests.edge_agent.spool.spools import numbers, opened, put_durably, record, take, take_all
 from tests.polling import wait_until
@@ -58,8 +58,9 @@ def test_each_start_has_an_id_of_its_own_and_a_batch_is_of_one_id(path: Path) ->
     assert [[row.sequence for row in batch.rows] for batch in batches] == [[1, 2]] * 3
 
 
-def test_rows_that_were_all_acknowledged_do_not_hide_later_ones(path: Path) -> None:
+def test_rows_that_were_all_acknowledged_do_not_hide_later_ones(path: Path, monkeypatch) -> None:
     """An empty file takes new records behind those that are gone."""
+    monkeypatch.setattr(spool, "DELETE_DELAY_S", 0.1)
     with opened(path) as opening:
         for start in (0, 5, 10):
             put_durably(opening, range(start, start + 5))
@@ -203,28 +204,6 @@ def test_what_the_disk_does_not_take_is_handed_out_from_memory(path: Path, monke
     assert opening.close()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a disk of 3 MB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a small disk takes root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", place], check=False).returncode:
-        pytest.skip("mounting is not allowed here")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(place: Path) -> Path:
-    """Take all the room that is left."""
-    filler = place / "filler"
-    with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"x" * 4096)
-    return filler
-
-
 def taken(status: spool.SpoolStatus) -> bool:
     """Whether the disk has taken all, or takes none."""
     return not status.in_memory or bool(status.trouble)
@@ -238,8 +217,9 @@ def put_paced(opening: Spool, wanted: range) -> None:
             wait_until(lambda: taken(opening.status()), "the disk takes it")
 
 
-def test_on_a_full_disk_the_oldest_make_room_for_the_newest(small_disk: Path) -> None:
+def test_on_a_full_disk_the_oldest_make_room_for_the_newest(small_disk: Path, monkeypatch) -> None:
     """Nothing fails, the oldest go and are told of, and the newest are on the disk, without a new start."""
+    monkeypatch.setattr(spool, "LOSS_PERIOD_S", 0.2)
     path = small_disk / "spool.db"
     with opened(path) as opening:
         put_durably(opening, range(4000))

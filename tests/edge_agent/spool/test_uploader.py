@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -147,10 +148,12 @@ async def test_a_server_that_never_acknowledges_is_left_and_nothing_is_lost(path
 async def test_an_old_server_without_telemetry_is_asked_rarely(path: Path, monkeypatch, caplog) -> None:
     """It is said once, the channel stays, and another connection is tried at once."""
     monkeypatch.setattr(uploader, "POLL_S", 0.05)
+    caplog.set_level("INFO")
     async with scripted_server(None) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await until(lambda: gateway.uploader.trouble, "the trouble is told")
-        assert gateway.uploader.trouble.startswith("the server keeps no records: ")
+        assert gateway.uploader.trouble == "the server is of a version that takes no records"
+        assert gateway.uploader.unwanted
         await asyncio.sleep(0.5)
         assert gateway.statuses == ["connected"]
         assert gateway.spool.status().waiting == 5
@@ -261,10 +264,12 @@ async def test_a_server_that_ends_each_call_at_once_is_not_met_by_a_storm(path: 
 
     async with scripted_server(ending) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
-        await asyncio.sleep(2.0)
+        begun_s = time.monotonic()
+        await until(lambda: calls >= 3, "several attempts")
+        # The first three delays are of a quarter of a second and more, each at least half its length.
+        assert time.monotonic() - begun_s >= 0.125 + 0.25
         # What a write into a call that has just ended fails with is gRPC's affair.
         assert gateway.uploader.trouble in ("the server ended the call", "Internal error from Core")
-    assert 2 <= calls < 20
 
 
 async def test_a_call_without_records_is_ended_and_begun_again_when_there_are_some(
@@ -275,13 +280,13 @@ async def test_a_call_without_records_is_ended_and_begun_again_when_there_are_so
     monkeypatch.setattr(uploader, "POLL_S", 0.1)
     taker = Taker()
     async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
-        for start in (0, 5, 10):
+        for start in (0, 5):
             gateway.put(range(start, start + 5))
             await gateway.all_uploaded()
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(0.5)
         assert gateway.uploader.trouble == ""
-    assert taker.numbers == list(range(15))
-    assert taker.calls == 3
+    assert taker.numbers == list(range(10))
+    assert taker.calls == 2
 
 
 async def test_what_the_disk_does_not_take_is_uploaded_from_memory(path: Path, monkeypatch) -> None:
