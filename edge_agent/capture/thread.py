@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 REFUSED_PASSWORD_DELAY_S = 30.0
 """Cameras lock a user out who tries a wrong password too often."""
 LONGEST_REFUSED_DELAY_S = 480.0
+UNSEEN_S = 2.0
+"""Decoders may take packets for ever, give no picture, and say nothing: then this is said of the camera."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +173,7 @@ class CaptureThread:
                 self._at(Stage("closing", self._bounds.close_s))
 
     def _deliver_from(self, source: Source) -> None:
-        seen_before = self._counters.frames_seen
+        seen_before, began_s = self._counters.frames_seen, time.monotonic()
         pictures = source.pictures()
         while not self._stopping.is_set():
             self._at(Stage("reading", self._bounds.read_s))
@@ -190,6 +193,8 @@ class CaptureThread:
                 self._tell(CameraState.STREAMING)
             elif waiting := self.maker.waits_for_keyframe:
                 self._tell(CameraState.WAITING_FOR_KEYFRAME, waiting)
+            elif seen == seen_before and time.monotonic() - began_s > UNSEEN_S:
+                self._tell(CameraState.WAITING_FOR_KEYFRAME, "nothing that came could be decoded")
         if self._counters.frames_seen == seen_before and not self._stopping.is_set():
             raise CaptureError("no picture in it that can be decoded")
 

@@ -12,8 +12,8 @@ from edge_agent.rtsp.sdp import VideoDescription
 MAX_RTP_PACKET_BYTES = 1400
 """Fits an Ethernet frame together with the headers of IP, UDP and a tunnel."""
 
-ParameterSets = Literal["everywhere", "sdp", "in-band"]
-"""Where a viewer finds SPS and PPS: in the SDP and before every keyframe, or in only one of the two."""
+ParameterSets = Literal["everywhere", "sdp", "in-band", "nowhere"]
+"""Where a viewer finds SPS and PPS: in the SDP and before every keyframe, in one of the two, or in none."""
 
 _QUANTIZATION_TABLE_BYTES = 64
 
@@ -37,7 +37,7 @@ class RtpPacker:
         chain = _filters(codec, stream.codec_context.extradata, parameter_sets)
         # It also rewrites the parameter sets of the muxer's stream to Annex B, as its packets will be.
         self._filter = BitStreamFilterContext(chain, stream, self._stream) if chain else None
-        is_told = codec in _PARAMETER_SET_UNITS and parameter_sets != "in-band"
+        is_told = codec in _PARAMETER_SET_UNITS and parameter_sets in ("everywhere", "sdp")
         told = self._stream.codec_context.extradata if is_told else None
         self.description = VideoDescription(codec, told or b"", stream.average_rate)
         self._count = 0
@@ -92,6 +92,6 @@ def _filters(codec: str, extradata: bytes | None, parameter_sets: ParameterSets)
         return ""
     has_start_codes = extradata[0] == 0
     chain = ["dump_extra=freq=keyframe" if has_start_codes else f"{codec}_mp4toannexb"]
-    if parameter_sets == "sdp":
+    if parameter_sets in ("sdp", "nowhere"):
         chain.append(f"filter_units=remove_types={_PARAMETER_SET_UNITS[codec]}")
     return ",".join(chain)

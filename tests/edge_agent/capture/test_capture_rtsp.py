@@ -200,6 +200,24 @@ async def test_parameter_sets_in_one_place_only(
     assert max(distance_to_nearest(frame.image_data, images) for frame in watcher.frames) < 5.0
 
 
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+async def test_parameter_sets_nowhere(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str
+) -> None:
+    """Without SPS and PPS nothing can be decoded: it waits, and delivers nothing; mended, it streams."""
+    async with demo_camera(clip_of(codec), faults=Faults(parameter_sets="nowhere")) as camera:
+        watcher = watch(camera.url, fps=25.0)
+        await until(watcher.wait_for_state, CameraState.WAITING_FOR_KEYFRAME)
+        await until(watcher.wait_until, lambda: watcher.capture.counters.packets >= 30, "30 pictures")
+        port, frames = camera.port, len(watcher.frames)
+        await camera.close()
+        async with demo_camera(clip_of(codec), port=port):
+            await until(watcher.wait_for_frames, 5)
+
+    assert frames == 0
+    assert watcher.capture.counters.opens == 2
+
+
 async def test_a_stream_that_stops_without_closing(
     watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
 ) -> None:
@@ -356,6 +374,22 @@ async def test_cameras_that_want_to_be_kept_alive(
             await until(watcher.wait_for_frames, 130)
 
     assert [watcher.capture.counters.opens for watcher in watchers] == [1, 1, 1]
+
+
+async def test_a_camera_that_hangs_up_on_keepalive(
+    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
+) -> None:
+    """One that announces GET_PARAMETER and closes on it is connected again each time, at once."""
+    faults = Faults(closes_on_get_parameter=True)
+    async with demo_camera(clip_of(), session_timeout_s=2, faults=faults) as camera:
+        watcher = watch(camera.url, fps=25.0)
+        await until(watcher.wait_until, lambda: watcher.capture.counters.opens >= 3, "third connection")
+        await until(watcher.wait_for_frames, len(watcher.frames) + 5)
+
+    lost = {status.reason for status in watcher.statuses if status.state is CameraState.OFFLINE}
+    gaps = [after - before for before, after in pairwise(watcher.delivered_s)]
+    assert lost == {"the camera closed the connection"}
+    assert max(gaps) < 3.0
 
 
 NOTHING_TO_PLAY = (
