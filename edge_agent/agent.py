@@ -50,6 +50,8 @@ class Agent:
         # Of the configuration, in its order; those that are disabled too.
         self._cameras: dict[str, CameraRunner] = {}
         self._on_result = on_result
+        self._looks: dict[str, int] = {}
+        self._rounds = 0
         self._ending: set[asyncio.Task[None]] = set()
         self._uplink = Uplink()
         self._attempts = Attempts()
@@ -98,6 +100,14 @@ class Agent:
         for runner in new:
             runner.start()
         await self._end(gone)
+
+    def rounds(self) -> int:
+        """Give a number that rises while each camera that is to run is looked after, whatever its state."""
+        looks = {name: runner.looks for name, runner in self._cameras.items() if runner.camera.enabled}
+        if all(count != self._looks.get(name) for name, count in looks.items()):
+            self._looks = looks
+            self._rounds += 1
+        return self._rounds
 
     def upload(self, spool: Spool, gateway: str) -> None:
         """Send the spool's records to the server from now on."""

@@ -90,6 +90,10 @@ def _acquired(lock_path: Path) -> int:
     while True:
         lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            if os.geteuid() == 0:
+                # One that a crash leaves is not to lock a service out of its own directory.
+                owner = lock_path.parent.stat()
+                os.fchown(lock, owner.st_uid, owner.st_gid)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last holder may have removed the file that was opened here: then it locks nothing any more.
             if os.path.samestat(os.fstat(lock), lock_path.stat()):

@@ -55,8 +55,8 @@ class Gateway:
             time.sleep(0.1)
 
     def wait_for_status(self, text: str) -> None:
-        """Wait for the service to tell this about itself."""
-        self.wait_for(lambda: self.show("StatusText") == text, f"status {text!r}")
+        """Wait for the service to tell this about itself, whatever its records do."""
+        self.wait_for(lambda: self.show("StatusText").startswith(f"{text};"), f"status {text!r}")
 
     def main_process(self) -> int:
         """Give the service's process, as the machine numbers it; 0 when it does not run."""

@@ -45,7 +45,7 @@ def hogs(gateway: Gateway) -> Iterator[None]:
 def test_systemd_is_told_that_it_is_ready_and_how_it_does(gateway: Gateway) -> None:
     """Type=notify: active after READY, cameras and server in the status text, folders of its own."""
     assert gateway.show("ActiveState") == "active"
-    assert gateway.show("StatusText") == STREAMING
+    assert re.fullmatch(rf"{STREAMING}; \d+ records? waiting", gateway.show("StatusText"))
     assert gateway.show("User") == "camera-ai-agent"
     mode_and_owner = gateway.machine.run(
         "stat", "--format=%a %U %n", "/run/camera-ai-agent", "/var/lib/camera-ai-agent"
