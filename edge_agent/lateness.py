@@ -68,7 +68,7 @@ class Lateness:
         trouble = self._trouble(carried, now_s)
         if trouble is not self._seen:
             self._seen, self._seen_since_s = trouble, now_s
-        if trouble is self._told or now_s - self._seen_since_s < (BEGIN_S if trouble else END_S):
+        if trouble is self._told or now_s - self._seen_since_s < _patience_s(trouble):
             return False
         self._told = trouble
         self.reason = self._in_words(trouble, carried, now_s)
@@ -76,10 +76,8 @@ class Lateness:
 
     def _trouble(self, carried: Carried, now_s: float) -> _Trouble | None:
         waits_s = 0.0 if self._waits_since_s is None else now_s - self._waits_since_s
-        if waits_s > self._max_age_s and not carried.is_connected:
-            return _Trouble.NOT_CONNECTED
         if waits_s > self._max_age_s + NO_ANSWER_S:
-            return _Trouble.NO_ANSWER
+            return _Trouble.NO_ANSWER if carried.is_connected else _Trouble.NOT_CONNECTED
         if self._late > 0.5:
             return _Trouble.LATE
         if self._stale > 0.5:
@@ -106,3 +104,9 @@ class Lateness:
             case _Trouble.THINNED:
                 sent_fps = carried.step.rate * carried.wanted_fps
                 return f"{uplink}: {sent_fps:.1f} of {carried.wanted_fps:g} frames a second are sent"
+
+
+def _patience_s(trouble: _Trouble | None) -> float:
+    if trouble in (_Trouble.NO_ANSWER, _Trouble.NOT_CONNECTED):
+        return 0.0  # these have waited
+    return BEGIN_S if trouble else END_S

@@ -9,8 +9,11 @@ LATE_S = 0.2
 # An answer is overdue after so many times the usual, and so long.
 OVERDUE = 3.0
 OVERDUE_S = 0.03
-# The weight of what was seen before, at each answer.
+# Silence for longer is an outage, from which nothing is learned of the throughput before and after.
+OUTAGE_S = 3.0
+# The weight of what was seen before, at each answer, and for each such period without one.
 BEFORE = 0.6
+BEFORE_PERIOD_S = 0.5
 # Without a queue for so long there may be room for more than was seen: so much more a second, at most.
 PATIENCE_S = 2.0
 GROWTH_A_S = 1.2
@@ -43,7 +46,7 @@ class Throughput:
         self._round_trip_s: float | None = None
         self._server_s = 0.0
         self._service_s = 0.0
-        self._arrived_s = -math.inf
+        self._arrived_s = self._answered_s = -math.inf
         self._bytes = 0.0
         self._busy_s = 0.0
         self._limit_bytes_s: float | None = None
@@ -83,12 +86,15 @@ class Throughput:
         arrived_bytes = self._overtake(sent)
         busy_from_s = max(self._arrived_s, sent.sent_s + self.round_trip_s)
         if arrived_bytes:
-            self._bytes = BEFORE * self._bytes + arrived_bytes
-            service_s = max(arrived_s - busy_from_s, LEAST_SERVICE_S)
-            self._busy_s = BEFORE * self._busy_s + service_s
+            service_s = min(max(arrived_s - busy_from_s, LEAST_SERVICE_S), OUTAGE_S)
+            before = BEFORE ** max(1.0, (now_s - self._answered_s) / BEFORE_PERIOD_S)
+            self._bytes = before * self._bytes + arrived_bytes
+            self._busy_s = before * self._busy_s + service_s
+            self._answered_s = now_s
             self._service_s = max(service_s, 0.9 * self._service_s)
         self._arrived_s = max(self._arrived_s, arrived_s)
-        self._judge(arrived_s - sent.sent_s - self.round_trip_s >= LATE_S, now_s)
+        if self._busy_s:
+            self._judge(arrived_s - sent.sent_s - self.round_trip_s >= LATE_S, now_s)
 
     def bytes_s(self, now_s: float) -> float | None:
         """Give what the uplink carries at this moment, or None while nothing is known."""
@@ -142,7 +148,7 @@ class Throughput:
     def _at_most_bytes_s(self, now_s: float) -> float:
         """Give what the uplink can carry at most, seeing how long nothing has come: infinite if not long."""
         silent_s = self._silent_s(now_s)
-        return self.bytes_in_flight / silent_s if silent_s >= LATE_S else math.inf
+        return self.bytes_in_flight / min(silent_s, OUTAGE_S) if silent_s >= LATE_S else math.inf
 
     def _silent_s(self, now_s: float) -> float:
         """Give for how long the uplink has been busy with nothing heard; below 0 where it need not be."""
