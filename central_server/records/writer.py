@@ -22,6 +22,8 @@ MAX_WAITING = 32
 # The bounds are looked after this often, and after this many new records.
 PRUNE_PERIOD_S = 60.0
 PRUNE_ROWS = 5000
+# After its work the thread rests as long as that took, up to this.
+LONGEST_REST_S = 0.05
 FORGET_PERIOD_S = 3600.0
 CLOSE_TIMEOUT_S = 2.0
 
@@ -89,10 +91,14 @@ class RecordWriter:
         closing = False
         while not closing:
             jobs, closing = self._next_jobs()
+            begun_s = time.monotonic()
             batches = [(job, batch) for job in jobs if (batch := self._parsed(job)) is not None]
             if batches:
                 self._append(batches)
             self._keep_bounds()
+            if not closing:
+                # Records are not urgent, frames are: gateways that come back with a backlog take half a core.
+                time.sleep(min(time.monotonic() - begun_s, LONGEST_REST_S))
         if self._store is not None:
             self._store.close()
 

@@ -74,16 +74,17 @@ class Uploader:
         loop = asyncio.get_running_loop()
         self._spool.on_news(lambda: _wake(loop, self._news))
         while True:
-            await self._something_to_send()
-            channel = await self._connection.channel()
+            channel: grpc.aio.Channel | None = None
             try:
+                await self._something_to_send()
+                channel = await self._connection.channel()
                 reason, rarely = await self._one_call(channel)
             except Exception as error:  # a fault of ours in the uploader is not to end it for good
                 log.exception("records: the upload failed")
                 reason, rarely = f"internal error: {type(error).__name__}", False
             self.unwanted = rarely
             self._tell(reason)
-            if rarely:
+            if rarely and channel is not None:
                 await self._wait_for_another(channel)
             elif reason:
                 await asyncio.sleep(self._backoff.next_delay_s())

@@ -244,7 +244,7 @@ async def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(
     acknowledged = 0
     async with grpc.aio.insecure_channel(server.address) as channel:
         reporter = Reporter(channel)
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:  # noqa: PT012 - which of them, nobody knows
             async for acknowledged in reports_without_end(reporter, spool_id):
                 assert acknowledged < 100_000
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
