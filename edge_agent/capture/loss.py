@@ -26,6 +26,8 @@ class LossLog:
 
     def any_since_last_asked(self) -> bool:
         """Tell whether packets were missing since the last call."""
+        if not self._lines:  # asked for every packet
+            return False
         lost = any(text.startswith(LOSS) for _, _, text in self._lines)
         self._lines.clear()
         return lost

@@ -70,6 +70,12 @@ class PictureEnd:
 
     def ends(self, payload: bytes, pts: int | None, *, after_loss: bool = False) -> bool:
         """Take the next payload, as FFmpeg depacketizes it; True when its picture ends with it."""
+        picture = self.picture
+        if START_CODE not in payload and pts == picture.pts and pts is not None and not picture.is_told:
+            # The usual one, told from the others at little cost: a part of a slice that has begun.
+            picture.is_whole &= not after_loss
+            picture.payloads += 1
+            return self._may_end(picture, len(payload), begins_nal=False)
         # What was lost may have belonged to the picture so far.
         self.picture.is_whole &= not after_loss
         begins_nal = payload.startswith(START_CODE)
@@ -84,9 +90,14 @@ class PictureEnd:
         picture.payloads += 1
         picture.slices += sum(found is not None for found in slices)
         picture.is_keyframe |= any(found.is_keyframe for found in slices if found)
-        is_short = len(payload) < self._full_bytes[begins_nal]
-        self._full_bytes[begins_nal] = max(len(payload), self._full_bytes[begins_nal])
-        if is_short and picture.slices and picture.slices == self._habits[picture.is_keyframe].slices:
+        return self._may_end(picture, len(payload), begins_nal=begins_nal)
+
+    def _may_end(self, picture: Picture, size_bytes: int, *, begins_nal: bool) -> bool:
+        """Tell whether a picture may be complete with a payload of this size, and is to be believed so."""
+        if size_bytes >= self._full_bytes[begins_nal]:
+            self._full_bytes[begins_nal] = size_bytes
+            return False
+        if picture.slices and picture.slices == self._habits[picture.is_keyframe].slices:
             return self._guess(picture)
         return False
 

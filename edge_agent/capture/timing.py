@@ -1,6 +1,7 @@
 """When a picture was taken, by this machine's monotonic clock. Pure."""
 
 import math
+from bisect import bisect_left, insort
 from collections import deque
 
 WINDOW_S = 10.0
@@ -23,7 +24,9 @@ class PresentationClock:
     """
 
     def __init__(self) -> None:
-        self._arrivals: deque[tuple[float, float]] = deque(maxlen=MOST_PACKETS)
+        self._arrivals: deque[tuple[float, float]] = deque()
+        self._distances_s: list[float] = []
+        """Those of the arrivals, in order of size."""
         self._distance_s = math.inf
         self._latest_presentation_s = -math.inf
         self._latest_s = -math.inf
@@ -31,6 +34,7 @@ class PresentationClock:
     def restart(self) -> None:
         """Forget the presentation times of a connection that has ended."""
         self._arrivals.clear()
+        self._distances_s.clear()
         self._distance_s = math.inf
         self._latest_presentation_s = -math.inf
 
@@ -43,11 +47,14 @@ class PresentationClock:
         if fell_back or abs(distance_s - self._distance_s) > LONGEST_DELAY_S:
             self.restart()
         self._latest_presentation_s = max(self._latest_presentation_s, presentation_s)
-        while self._arrivals and self._arrivals[0][0] < arrived_s - WINDOW_S:
-            self._arrivals.popleft()
+        while self._arrivals and (
+            self._arrivals[0][0] < arrived_s - WINDOW_S or len(self._arrivals) >= MOST_PACKETS
+        ):
+            _, gone_s = self._arrivals.popleft()
+            del self._distances_s[bisect_left(self._distances_s, gone_s)]
         self._arrivals.append((arrived_s, distance_s))
-        distances_s = sorted(distance_s for _, distance_s in self._arrivals)
-        self._distance_s = distances_s[len(distances_s) // EARLY_SHARE]
+        insort(self._distances_s, distance_s)
+        self._distance_s = self._distances_s[len(self._distances_s) // EARLY_SHARE]
 
     def captured_s(self, presentation_s: float | None, now_s: float) -> float:
         """Give the time of a picture that is ready now; without a presentation time that is now."""
