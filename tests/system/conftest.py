@@ -30,11 +30,10 @@ class Gateway:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start(self) -> Program:
-        """Start `edge-agent run` with a results file."""
-        self._agent = Program(
-            script("edge-agent"), "--config", str(self.config), "run", "--results", str(self.results_path)
-        )
+    def start(self, env: dict[str, str] | None = None) -> Program:
+        """Start `edge-agent run` with a results file, and with these variables beside the others."""
+        command = [script("edge-agent"), "--config", str(self.config), "run"]
+        self._agent = Program(*command, "--results", str(self.results_path), env=env)
         return self._agent
 
     @property
