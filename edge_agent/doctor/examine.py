@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ CHECK_TIMEOUT_S = 15.0
 SERVER_TIMEOUT_S = 45.0
 CAMERA_TIMEOUT_S = 40.0
 MOST_CAMERAS_AT_ONCE = 8
+POLL_S = 0.02
 THREAD_NAME = "check"
 
 Work = Callable[[], Iterable[Finding]]
@@ -41,15 +43,20 @@ class _Check:
     timeout_s: float
     findings: list[Finding] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
-    thread: threading.Thread | None = None
+    begun_s: float = 0.0
 
     def start(self) -> None:
-        self.thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-        self.thread.start()
+        self.begun_s = time.monotonic()
+        threading.Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still take."""
+        return max(0.0, self.begun_s + self.timeout_s - time.monotonic())
 
     def result(self) -> list[Finding]:
         """Wait for the end, as long as that may take; what has been found until then counts."""
-        if self.ended.wait(self.timeout_s):
+        if self.ended.wait(self.left_s):
             return self.findings
         late = problem(self.subject, f"did not answer within {self.timeout_s:g} s", "see what hangs there")
         return [*self.findings, late]
@@ -160,19 +167,14 @@ def _results(checks: Iterable[_Check]) -> Iterator[Finding]:
 def _in_turns(checks: list[_Check]) -> Iterator[Finding]:
     """Run a few at a time: a hundred cameras at once would be a load of their own."""
     under_way: list[_Check] = []
-    waiting = list(reversed(checks))
+    waiting = deque(checks)
     results: dict[int, list[Finding]] = {}
-    begun_s: dict[int, float] = {}
     while waiting or under_way:
         while waiting and len(under_way) < MOST_CAMERAS_AT_ONCE:
-            check = waiting.pop()
-            check.start()
-            begun_s[id(check)] = time.monotonic()
-            under_way.append(check)
+            under_way.append(waiting.popleft())
+            under_way[-1].start()
         for check in list(under_way):
-            late = time.monotonic() - begun_s[id(check)] > check.timeout_s
-            if late or check.ended.wait(0.02):
-                check.timeout_s = 0.0 if late else check.timeout_s
+            if check.ended.wait(POLL_S) or not check.left_s:
                 results[id(check)] = check.result()
                 under_way.remove(check)
     for check in checks:
