@@ -54,6 +54,8 @@ class TelemetryServicer:
             self._open -= 1
 
     async def _serve(self, writer: RecordWriter, context: Context) -> None:
+        # At once: a call that is taken can be told from one that is refused before anything is sent.
+        await context.send_initial_metadata(())
         while (message := await self._next(context)) is not None:
             try:
                 wire.check_batch_size(message)

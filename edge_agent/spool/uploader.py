@@ -1,6 +1,7 @@
 """Sends what the spool holds to the central server, over the cameras' connection and after their frames."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -29,6 +30,8 @@ POLL_S = 5.0
 # A call that has nothing to send is ended.
 IDLE_S = 60.0
 END_TIMEOUT_S = 10.0
+# A server may say at once that it takes the call, or why not; one that does not is not waited for.
+FIRST_WORD_S = 0.3
 # A server that keeps no records is asked again when the connection is a new one, else this rarely.
 RARELY_S = 900.0
 
@@ -135,7 +138,7 @@ class Uploader:
     def _failed(self, channel: grpc.aio.Channel, error: grpc.aio.AioRpcError) -> tuple[str, bool]:
         reason = one_line(error.details() or error.code().name)
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            self._connection.retire(channel, reason)
+            self._connection.suspect(channel, reason)
         elif error.code() is grpc.StatusCode.INVALID_ARGUMENT:
             self._narrow(reason)
         elif error.code() is grpc.StatusCode.UNIMPLEMENTED:
@@ -172,6 +175,10 @@ class Uploader:
 
     async def _send(self, call: Call) -> bool:
         """Send until the call ends, or is ended here: then True."""
+        # A write into a call that has just been refused would hide the reason.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WORD_S):
+                await call.initial_metadata()
         idle_since_s = time.monotonic()
         while time.monotonic() - idle_since_s < IDLE_S or self._sent:
             await self._room.wait()

@@ -1,5 +1,7 @@
 """Clients of ReportRecords that say whatever a test wants, and the records that a server has stored."""
 
+import asyncio
+import contextlib
 import json
 import time
 import uuid
@@ -43,7 +45,10 @@ class Reporter:
 
     async def send(self, message: bytes) -> RecordAck:
         """Send a batch and wait for its acknowledgement."""
-        await self._call.write(message)
+        # Told before anything is sent: a write into a call that is refused would hide the reason.
+        await self._call.initial_metadata()
+        with contextlib.suppress(asyncio.InvalidStateError):  # refused: reading tells why
+            await self._call.write(message)
         answer = await self._call.read()
         assert isinstance(answer, bytes), "the call has ended"
         return RecordAck.FromString(answer)
