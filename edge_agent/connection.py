@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 
@@ -20,12 +21,17 @@ CONNECT_TIMEOUT_S = 5.0
 # What a retired channel's calls have to end by themselves.
 RETIRE_GRACE_S = 10.0
 
+KEEPALIVE_MS = 20_000
+# A server, or what stands before it, that finds this too often says so, and ends the connection: twice as
+# long each time, up to here.
+LONGEST_KEEPALIVE_MS = 640_000
+TOO_MANY_PINGS = re.compile("too.many.pings", re.IGNORECASE)
+
 CHANNEL_OPTIONS = (
     # Frames go up; what comes down is small.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", 4 << 20),
     # A peer that vanished without closing is noticed within half a minute.
-    ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
@@ -74,6 +80,7 @@ class Connection:
         self._on_status = on_status
         self._backoff = Backoff()
         self._told = ""
+        self._keepalive_ms = KEEPALIVE_MS
         self._lock = asyncio.Lock()
         self._channel: grpc.aio.Channel | None = None
         self._attempting: asyncio.Task[grpc.aio.Channel | None] | None = None
@@ -113,6 +120,7 @@ class Connection:
         if channel is not None:
             self.retire(channel, "the configuration names another server, or another way to it", 0.0)
         self._server, self._authorities = server, authorities
+        self._keepalive_ms = KEEPALIVE_MS
         self._backoff = Backoff()
         self._told = ""
         if self._attempting is not None:
@@ -123,11 +131,23 @@ class Connection:
         if channel is not self._channel:
             return
         self._channel = None
+        if TOO_MANY_PINGS.search(reason):
+            self._keepalive_ms = min(2 * self._keepalive_ms, LONGEST_KEEPALIVE_MS)
+            log.info("the server wants fewer pings: one in %g s from now on", self._keepalive_ms / 1e3)
         self._tell(f"not connected: {reason}")
         listening, self._listening = self._listening, None
         if listening is not None and listening is not asyncio.current_task():
             listening.cancel()
         self._start(self._close(channel, RETIRE_GRACE_S if grace_s is None else grace_s))
+
+    def suspect(self, channel: grpc.aio.Channel, reason: str) -> None:
+        """Note that a call beside the frames failed as if there were no server: leave a channel that is lost.
+
+        One that is connected stays: such a call may fail for ever, and is not to end the frames' calls each
+        time. A server that drains ends those, too, or says so.
+        """
+        if channel.get_state() is not grpc.ChannelConnectivity.READY:
+            self.retire(channel, reason)
 
     def healthy(self) -> None:
         """Note a sign of life from the server."""
@@ -171,9 +191,10 @@ class Connection:
         return None
 
     def _make_channel(self) -> grpc.aio.Channel:
+        options = (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", self._keepalive_ms))
         if self._credentials is None:
-            return grpc.aio.insecure_channel(self._server.address, CHANNEL_OPTIONS)
-        return grpc.aio.secure_channel(self._server.address, self._credentials, CHANNEL_OPTIONS)
+            return grpc.aio.insecure_channel(self._server.address, options)
+        return grpc.aio.secure_channel(self._server.address, self._credentials, options)
 
     async def _why_not(self, channel: grpc.aio.Channel) -> str:
         """Ask by a call, for a channel's state alone carries no reason."""

@@ -81,7 +81,8 @@ class Watch:
             except _EndedError:
                 log.debug("the server has ended the call for wishes")
             except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.UNAVAILABLE:
+                is_lost = channel.get_state() is not grpc.ChannelConnectivity.READY
+                if error.code() is grpc.StatusCode.UNAVAILABLE and is_lost:
                     return one_line(error.details() or "unavailable")
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     self._tell(self._standing.end_unconfirmed())
