@@ -183,7 +183,7 @@ async def test_a_server_that_fails_is_tried_again_and_the_channel_stays(
 
 
 async def test_a_call_that_is_refused_as_unavailable_leaves_the_channel_to_the_frames(path: Path) -> None:
-    """It is tried again over the same one: what stands before a server may refuse this call alone, for ever."""
+    """It is tried again over the same one: what stands before a server may refuse this call alone."""
 
     class Draining(Taker):
         async def answer(self, batch: RecordBatch, context: Context) -> RecordAck | None:
