@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard proto/camera_ai/*.proto cython_ext
 
 # Each target uses all processors by itself, and pip writes to one environment.
 .NOTPARALLEL:
-.PHONY: demo test soak check sanitize tsan asan ubsan reference bench contract clean
+.PHONY: demo test soak check sanitize tsan asan ubsan arm64 reference bench contract clean
 
 demo: $(VENV)/.demo-ready
 	@$(BIN)/python tools/demo.py --duration $(DURATION)
@@ -33,6 +33,9 @@ sanitize: tsan asan ubsan
 
 tsan asan ubsan: $(VENV)/.test-ready
 	$(BIN)/python -m tests.native.sanitize $@ $(ARGS)
+
+arm64: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -s tests/cross $(ARGS)
 
 reference: $(REFERENCE)/.tested
 
