@@ -5,77 +5,18 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc
 import pytest
 import trustme
 from camera_ai.control_pb2 import Drain, Wish
 from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 
-from edge_agent import client, connection, wire
-from edge_agent.client import CameraStream
+from edge_agent import client, connection
 from edge_agent.config import CameraConfig, ServerConfig
-from edge_agent.connection import Connection
-from edge_agent.frame import Frame
-from edge_agent.result import Result
+from tests.edge_agent.streams import Context, Rig, rig, scripted_server
 from tests.polling import until
-
-DEADLINE_S = 15.0
-
-Context = grpc.aio.ServicerContext[bytes, bytes]
-
-
-class Rig:
-    """A camera's stream with everything it reports."""
-
-    def __init__(self, server: ServerConfig, camera: CameraConfig, beside: "Rig | None" = None) -> None:
-        self.server = server
-        self.results: list[Result] = []
-        self.refusals: list[str] = []
-        self.facts: list[wire.Facts] = []
-        self.statuses: list[str] = []
-        self.camera = camera
-        shared = beside.connection if beside else None
-        self.connection = shared or Connection(server, lambda: [camera.name], self.statuses.append)
-        self.stream = CameraStream(
-            camera, self.connection, self.results.append, self.refusals.append, self.facts.append
-        )
-        self._next_id = 0
-
-    def offer(self, image: bytes = b"any bytes", age_s: float = 0.0) -> None:
-        """Offer the next frame, captured `age_s` ago."""
-        self._next_id += 1
-        captured_s = time.monotonic() - age_s
-        self.stream.offer(Frame(self.camera.name, self._next_id, time.time_ns(), captured_s, image, 64, 48))
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator["Rig"]:
-        """Run the stream meanwhile."""
-        task = asyncio.create_task(self.stream.run())
-        try:
-            yield self
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await self.connection.close()
-
-    async def answer(self) -> Result:
-        """Offer frames, ten a second, until one is answered."""
-        before = len(self.results)
-        deadline_s = time.monotonic() + DEADLINE_S
-        while len(self.results) == before:
-            assert time.monotonic() < deadline_s, (
-                f"no answer; server: {self.statuses}, refused: {self.refusals}"
-            )
-            self.offer()
-            await asyncio.sleep(0.1)
-        return self.results[-1]
-
-
-def rig(address: str, name: str = "door", **wanted: object) -> Rig:
-    return Rig(ServerConfig(address=address), CameraConfig(name=name, url="rtsp://127.0.0.1/", **wanted))
 
 
 async def test_frames_are_answered_with_what_was_found_and_how_long_it_took(start_server) -> None:
@@ -172,27 +113,6 @@ async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
         await until(lambda: len(door.statuses) >= 3, "several attempts")
 
     assert all(status.startswith("not connected: ") and "refused" in status for status in door.statuses)
-
-
-@contextlib.asynccontextmanager
-async def scripted_server(
-    detect_stream: Callable[..., object], watch: Callable[..., object] | None = None
-) -> AsyncIterator[str]:
-    """Serve DetectStream, and Watch if given, with behaviour that no real server has; gives the address."""
-    server = grpc.aio.server()
-    handlers = [(wire.DETECT_STREAM, grpc.stream_stream_rpc_method_handler(detect_stream))]
-    if watch is not None:
-        handlers.append((wire.WATCH, grpc.unary_stream_rpc_method_handler(watch)))
-    for path, handler in handlers:
-        service, method = path.strip("/").split("/")
-        generic = grpc.method_handlers_generic_handler(service, {method: handler})
-        server.add_generic_rpc_handlers((generic,))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(0)
 
 
 async def test_a_server_that_takes_frames_and_answers_none_is_left(monkeypatch, caplog) -> None:
