@@ -30,9 +30,9 @@ class Gateway:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start(self, env: dict[str, str] | None = None) -> Program:
+    def start(self, env: dict[str, str] | None = None, log_level: str = "info") -> Program:
         """Start `edge-agent run` with a results file, and with these variables beside the others."""
-        command = [script("edge-agent"), "--config", str(self.config), "run"]
+        command = [script("edge-agent"), "--log-level", log_level, "--config", str(self.config), "run"]
         self._agent = Program(*command, "--results", str(self.results_path), env=env)
         return self._agent
 
