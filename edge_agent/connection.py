@@ -112,10 +112,12 @@ class Connection:
             ConfigError: the authorities cannot be used; nothing has changed.
 
         """
+        is_same = (server, authorities) == (self._server, self._authorities)
+        if not is_same:
+            self._credentials = credentials(server, authorities)
         self._watch.rename(gateway)
-        if (server, authorities) == (self._server, self._authorities):
+        if is_same:
             return
-        self._credentials = credentials(server, authorities)
         channel = self._channel
         if channel is not None:
             self.retire(channel, "the configuration names another server, or another way to it", 0.0)
