@@ -16,9 +16,10 @@ USER_FILE = "camera-ai-agent.conf"
 PROGRAM = "edge-agent"
 # The path in the file as it is shipped.
 SHIPPED_PROGRAM = "/opt/camera-ai/bin/edge-agent"
-# What the service cannot see: homes, by ProtectHome, and temporary files, by PrivateTmp.
+# What the service does not see: homes, by ProtectHome, and temporary files, by PrivateTmp.
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108
+HIDDEN = (*HOMES, *TEMPORARY)
 # Nothing that systemd's lines give a meaning of its own.
 PLAIN_PATH = re.compile(r"[\w/.,@+~-]+")
 
@@ -34,10 +35,11 @@ def unit_text(program: Path, needs: Iterable[Path]) -> str:
     Args:
         program: the absolute path of `edge-agent`.
         needs: the folders that it is made of, interpreter and packages included. Those in somebody's home,
-            which the service does not see, are shown to it, read-only; of the homes it sees nothing else.
+            or among temporary files, which the service does not see, are shown to it, read-only, and of these
+            places nothing else.
 
     Raises:
-        AgentError: no service can be made of a program that is there.
+        AgentError: a service cannot be told such a path.
 
     """
     shown = _shown(needs)
@@ -46,13 +48,17 @@ def unit_text(program: Path, needs: Iterable[Path]) -> str:
             raise AgentError(
                 f"{path}: a service needs a path of letters, digits and /._-+,@~; install elsewhere"
             )
-    if any(program.is_relative_to(folder) for folder in TEMPORARY):
-        raise AgentError(f"{program}: what is in a folder for temporary files goes away; install elsewhere")
     text = shipped(UNIT).replace(f"ExecStart={SHIPPED_PROGRAM} ", f"ExecStart={program} ")
     if shown:
-        lines = ["ProtectHome=tmpfs", *(f"BindReadOnlyPaths={path}" for path in shown)]
+        homes = "tmpfs" if any(_is_in(HOMES, path) for path in shown) else "yes"
+        lines = [f"ProtectHome={homes}", *(f"BindReadOnlyPaths={path}" for path in shown)]
         text = text.replace("ProtectHome=yes", "\n".join(lines))
     return text
+
+
+def is_temporary(program: Path) -> bool:
+    """Tell whether a program is where files go away by themselves."""
+    return _is_in(TEMPORARY, program)
 
 
 def installed_program(called_as: str) -> Path:
@@ -61,7 +67,7 @@ def installed_program(called_as: str) -> Path:
         if candidate.name == PROGRAM and candidate.is_file():
             # A link in somebody's home leads to where the program is; one elsewhere may be there to be moved.
             absolute = candidate.absolute()
-            return absolute.resolve() if _is_in_a_home(absolute) else absolute
+            return absolute.resolve() if _is_in(HOMES, absolute) else absolute
     raise AgentError(f"{PROGRAM} is not installed as a program: pip install 'camera-ai[edge]'")
 
 
@@ -76,10 +82,10 @@ def folders_needed(program: Path) -> list[Path]:
 
 
 def _shown(needs: Iterable[Path]) -> list[Path]:
-    """Choose the folders that lie in homes, without those that lie in one of the others."""
-    in_homes = {path for need in needs for path in (need.absolute(), need.resolve()) if _is_in_a_home(path)}
-    return sorted(path for path in in_homes if not any(parent in in_homes for parent in path.parents))
+    """Choose the folders that the service does not see, without those that lie in one of the others."""
+    hidden = {path for need in needs for path in (need.absolute(), need.resolve()) if _is_in(HIDDEN, path)}
+    return sorted(path for path in hidden if not any(parent in hidden for parent in path.parents))
 
 
-def _is_in_a_home(path: Path) -> bool:
-    return any(home in path.parents for home in HOMES)
+def _is_in(folders: Iterable[Path], path: Path) -> bool:
+    return any(folder in path.parents for folder in folders)

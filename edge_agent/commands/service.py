@@ -23,7 +23,7 @@ def install_service(
 ) -> None:
     """Install the agent as a systemd service that starts with the machine; again after each upgrade."""
     from edge_agent.config.file import SYSTEM_PATH, default_path
-    from edge_agent.unit import folders_needed, installed_program, unit_text
+    from edge_agent.unit import folders_needed, installed_program, is_temporary, unit_text
 
     if show and remove:
         raise UsageError("--print and --remove are not for the same call")
@@ -41,6 +41,8 @@ def install_service(
         installation.remove(typer.echo)
         return
     program = installed_program(sys.argv[0])
+    if is_temporary(program):
+        typer.echo(f"{program} is among temporary files: when they are cleared away, the service is gone")
     installation.install(unit_text(program, folders_needed(program)), SYSTEM_PATH, typer.echo)
 
 
