@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -10,6 +11,8 @@ from rich.text import Text
 
 COLUMNS = ("camera", "state", "for", "fps", "p50", "p99", "dropped", "kbit/s", "MB/day", "sends", "sees")
 FIGURES = frozenset(COLUMNS[2:9])
+# What a narrower terminal goes without.
+DISPENSABLE = ((130, frozenset({"sends", "MB/day"})), (95, frozenset({"sees", "p99", "kbit/s"})))
 
 Status = dict[str, Any]
 
@@ -35,19 +38,25 @@ class LiveTable:
         return self._live.console
 
     def _draw(self) -> RenderableType:
-        return drawn(self.take()) if self.take is not None else ""
+        return drawn(self.take(), self._live.console.width) if self.take is not None else ""
 
 
-def drawn(status: Status) -> RenderableType:
-    """Draw a status: lines for agent, server and records, a row a camera, a line for each trouble."""
+def drawn(status: Status, width: int) -> RenderableType:
+    """Draw a status: lines for agent, server and records, a row a camera, a line for each trouble.
+
+    `width` is the terminal's, in characters.
+    """
+    left_out = frozenset().union(*(columns for least, columns in DISPENSABLE if width < least))
+    shown = [column for column in COLUMNS if column not in left_out]
     # As text: a name or a reason in square brackets is no style.
     lines: list[RenderableType] = [Text(line) for line in _lines(status)]
-    table = Table()
-    for heading in COLUMNS:
-        # One line a camera, whatever its trouble has to say: its whole reason stands below the table.
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in shown:
+        # One line a camera, whatever its trouble has to say: its reason stands below the table.
         table.add_column(heading, justify="right" if heading in FIGURES else "left", no_wrap=True)
     for camera in status["cameras"]:
-        table.add_row(*map(Text, cells(camera)))
+        row = dict(zip(COLUMNS, cells(camera), strict=True))
+        table.add_row(*(Text(row[column]) for column in shown))
     problems = [Text(f"! {problem}") for problem in status["problems"]]
     return Group(*lines, table, *problems)
 
@@ -58,7 +67,7 @@ def cells(camera: Status) -> list[str]:
     figures = camera["fps"] if camera["state"] != "disabled" else None
     return [
         camera["name"],
-        f"{camera['state']}: {camera['reason']}" if camera["reason"] else camera["state"],
+        camera["state"],
         duration(camera["for_s"]),
         _or_dash(figures, "{:.1f}"),
         _or_dash(latency["p50"], "{:.0f} ms"),

@@ -77,7 +77,7 @@ def _print(told: dict[str, Any]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE_CHARACTERS)
-    console.print(drawn(told))
+    console.print(drawn(told, console.width))
 
 
 def _repaint(following: Iterator[dict[str, Any]]) -> None:
@@ -91,4 +91,4 @@ def _repaint(following: Iterator[dict[str, Any]]) -> None:
         raise UsageError("--watch needs a terminal; into a file or program give --json as well")
     with Live(console=console, auto_refresh=False, screen=False) as live:
         for told in following:
-            live.update(drawn(told), refresh=True)
+            live.update(drawn(told, console.width), refresh=True)

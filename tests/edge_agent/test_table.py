@@ -74,17 +74,31 @@ def test_one_that_is_disabled_has_no_figures() -> None:
 
 def test_the_whole_status_names_what_is_not_well() -> None:
     """What stands in square brackets is text, and no style."""
-    console = Console(width=200, record=True, file=None, quiet=True)
-    console.quiet = False
-    with console.capture() as captured:
-        console.print(drawn(status(camera(name="[bold]door"))))
-    text = captured.get()
+    text = printed(200, camera(name="[bold]door"))
 
     assert "gateway shop-7: edge-agent 0.1.0, up 1 d 1 h" in text
     assert "server central:1: not connected: [down] for now, for 5 s" in text
     assert "records: 3 waiting, 5 uploaded, 0 dropped, 0 refused" in text
     assert "! camera yard: offline: [nothing] there" in text
     assert "[bold]door" in text
+
+
+def test_a_narrow_terminal_goes_without_what_it_can_spare() -> None:
+    """No line is broken or cut, of cameras with the longest state."""
+    lines = printed(80, camera(state="authentication failed", name="backyard-2")).splitlines()
+    row = next(line for line in lines if "backyard-2" in line)
+
+    assert "authentication failed" in row
+    assert "31 ms" in row
+    assert "person" not in row
+    assert "…" not in row
+
+
+def printed(width: int, *cameras: dict[str, Any]) -> str:
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(drawn(status(*cameras), width))
+    return captured.get()
 
 
 @pytest.mark.parametrize(
