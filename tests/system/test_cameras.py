@@ -1,12 +1,23 @@
 """A camera speaking RTSP, the agent, the server, and the answers back: each as it is run in the field."""
 
+import os
 import signal
 import socket
 import time
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import av
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+from edge_agent.rtsp.faults import Faults
+from tests.demo_cameras import DemoCameras
+from tests.footage import frame
+from tests.tracks import iou
 
 PASSWORD = "p@:/?#%^! x"
 
@@ -29,6 +40,66 @@ def test_codecs_and_transports(
     assert found["person"] >= 5
     assert {(record["width"], record["height"]) for record in gateway.detected()} == {(768, 576)}
     assert {record["camera"] for record in gateway.results()} == {"street"}
+
+
+def still(path: Path, picture: NDArray[np.uint8], width: int, height: int) -> Path:
+    """Make a clip of one picture, as it is for three seconds, in any size: odd ones take 4:4:4."""
+    with av.open(str(path), "w") as clip:
+        stream = clip.add_stream("libx264", rate=10, options={"preset": "veryfast", "g": "5", "crf": "18"})
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv444p"
+        frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(width, height, "yuv444p")
+        for number in range(30):
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            clip.mux(stream.encode(frame))
+        clip.mux(stream.encode(None))
+    return path
+
+
+def boxes(record: dict[str, Any], least_score: float) -> list[tuple[str, NDArray[np.float32]]]:
+    """Give a result's objects with boxes (left, top, right, bottom) in fractions of the frame."""
+    size = np.array([record["width"], record["height"]] * 2, np.float32)
+    found = []
+    for item in record["objects"]:
+        left, top, width, height = (item["bbox"][key] for key in ("x", "y", "width", "height"))
+        if item["confidence"] >= least_score:
+            box = np.array([left, top, left + width, top + height], np.float32) / size
+            found.append((item["label"], box))
+    return found
+
+
+def test_boxes_are_right_on_both_sides_of_a_change_of_size(
+    start_server, gateway, walkers: Path, tmp_path: Path
+) -> None:
+    """The camera goes over to an odd size: the same people stand at the same places of the frame."""
+    picture = frame(walkers, 300)
+    before = still(tmp_path / "before.mp4", picture, 768, 576)
+    after = still(tmp_path / "after.mp4", picture, 641, 477)
+    with DemoCameras() as cameras:
+        camera = cameras.serve(before, faults=Faults(switch_to=after, switch_after_frames=25))
+        server = start_server("--workers", "1")
+        gateway.command("set-server", server.address)
+        gateway.command("add-camera", "street", camera.url, "--fps", "5", "--max-width", "768")
+        gateway.start()
+        gateway.wait_for(
+            lambda: sum(record["width"] == 641 for record in gateway.detected()) >= 5,
+            "frames of the new size",
+        )
+        said = "\n".join(gateway.agent.errors)
+        gateway.stop()
+
+    records = gateway.detected()
+    sizes = [(record["width"], record["height"]) for record in records]
+    assert sizes == sorted(sizes, reverse=True)
+    assert set(sizes) == {(768, 576), (641, 477)}
+    certain = boxes(records[0], 0.75)
+    assert len(certain) >= 4
+    for record in records:
+        seen = boxes(record, 0.5)
+        for label, box in certain:
+            assert max(iou(box, other) for kind, other in seen if kind == label) > 0.65
+        assert all(box.min() >= 0 and box.max() <= 1 for _, box in seen)
+    assert said.count("camera street: connecting: RTSP handshake") == 1
 
 
 @pytest.mark.parametrize("auth", ["basic", "digest"])
@@ -120,6 +191,43 @@ def test_the_configuration_is_read_again_on_sighup(gst_camera, start_server, gat
     ids = [record["frame_id"] for record in gateway.results("door")]
     assert len(ids) == len(set(ids))
     assert sum("camera door: connecting" in line for line in gateway.agent.errors) <= 3
+
+
+def test_a_call_that_never_comes_back_holds_up_nothing(
+    gst_camera, start_server, gateway, tmp_path: Path
+) -> None:
+    """A file whose opening hangs: others stream, the file is read again, SIGTERM ends the agent at once."""
+    path = tmp_path / "mount.mp4"
+    path.touch()
+    camera = gst_camera(pattern=True, size="320x240", fps=10)
+    server = start_server("--detector", "simulated:1")
+    gateway.command("set-server", server.address)
+    gateway.command("add-camera", "hangs", str(path), "--connect-timeout-s", "0.1")
+    path.unlink()
+    os.mkfifo(path)
+    gateway.command("add-camera", "door", camera.url)
+    gateway.start()
+    said = gateway.agent.errors
+    gateway.wait_for(lambda: any("camera hangs: stalled" in line for line in said), "it is given up")
+    gateway.command("add-camera", "gate", camera.url)
+    gateway.agent.signal(signal.SIGHUP)
+    gateway.wait_for_more(5, "gate")
+    gateway.wait_for_more(5, "door")
+    names = Counter((task / "comm").read_text().strip() for task in tasks_of(gateway.agent.process.pid))
+    gateway.command("remove-camera", "hangs")
+    gateway.agent.signal(signal.SIGHUP)
+    gateway.wait_for(lambda: any("camera hangs: stopped" in line for line in said), "it is left out")
+    gateway.wait_for_more(5, "door")
+    begun_s = time.monotonic()
+    code = gateway.stop()
+
+    assert (code, names["hung-hangs"]) == (0, 1)
+    assert time.monotonic() - begun_s < 5.0
+    assert "camera hangs: stalled: opening the file hangs for" in "\n".join(said)
+
+
+def tasks_of(pid: int) -> list[Path]:
+    return list(Path(f"/proc/{pid}/task").iterdir())
 
 
 def test_hung_cameras_do_not_hold_up_the_end(start_server, gateway) -> None:
