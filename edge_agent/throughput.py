@@ -109,8 +109,10 @@ class Throughput:
             return at_most
         return self._limit_bytes_s or math.inf
 
-    def queue_s(self, more_bytes: int, now_s: float) -> float | None:
+    def way_s(self, more_bytes: int, now_s: float) -> float | None:
         """Give how long so many bytes more would take to arrive; None while nothing is known.
+
+        Where no queue was seen, bytes wait for no others.
 
         Nothing is, either, when the next answer is longer in coming than is usual: whatever the uplink
         carried so far, it may be another one now, and what is sent meanwhile would queue up.
@@ -118,7 +120,8 @@ class Throughput:
         bytes_s = self.bytes_s(now_s)
         if bytes_s is None or self._silent_s(now_s) > OVERDUE * self._service_s + OVERDUE_S:
             return None
-        return (self.bytes_in_flight + more_bytes) / bytes_s + self.round_trip_s / 2
+        queue_s = (self.bytes_in_flight + more_bytes) / bytes_s if self._limit_bytes_s else 0.0
+        return queue_s + self.round_trip_s / 2
 
     def _overtake(self, answered: _Sent) -> int:
         """Take what was sent before an answered frame for arrived; gives the bytes, with its own."""

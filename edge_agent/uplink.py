@@ -264,7 +264,7 @@ class Uplink:
         return hopeful[0] if hopeful and self._is_in_time(hopeful[0], 0, now_s) else None
 
     def _is_in_time(self, lane: Lane, more_bytes: int, now_s: float) -> bool:
-        way_s = self.throughput.queue_s(lane.waiting_bytes + more_bytes, now_s)
+        way_s = self.throughput.way_s(lane.waiting_bytes + more_bytes, now_s)
         return way_s is not None and lane.waiting_age_s(now_s) + way_s <= AGE_AT_ARRIVAL * lane.max_age_s
 
     def _look_again(self, now_s: float) -> None:

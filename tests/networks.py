@@ -6,8 +6,6 @@ two processes that hold the namespaces.
 
 import contextlib
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -115,18 +113,6 @@ class InsideServer(ServerProgram):
         command = (script("central-server"), "serve", "--listen", listen, "--insecure", *options)
         Program.__init__(self, *namespace.command(*command))
         self.address = self.wait_for_line(r"^listening (\S+:\d+)$")[1]
-
-
-@pytest.fixture
-def networks() -> Iterator[Networks]:
-    """Give the two networks, joined by a line that carries everything."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make network namespaces")
-    for tool in ("ip", "tc", "nft", "unshare", "nsenter"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    with joined_networks() as networks:
-        yield networks
 
 
 @contextlib.contextmanager

@@ -80,15 +80,15 @@ def test_a_line_that_gets_thin_is_noticed_before_the_next_answer() -> None:
     line.bytes_s = 62_500
     line.send(60_000)
     line.wait(0.15)
-    assert line.throughput.queue_s(60_000, line.now_s) is None
+    assert line.throughput.way_s(60_000, line.now_s) is None
     line.wait(0.45)
     assert line.throughput.limit_bytes_s(line.now_s) < 150_000
     for _ in range(8):
         line.send(30_000)
         line.wait(0.6)
     assert line.throughput.limit_bytes_s(line.now_s) == pytest.approx(62_500, rel=0.3)
-    queue_s = line.throughput.queue_s(30_000, line.now_s)
-    assert queue_s == pytest.approx(30_000 / 62_500 + ROUND_TRIP_S / 2, rel=0.3)
+    way_s = line.throughput.way_s(30_000, line.now_s)
+    assert way_s == pytest.approx(30_000 / 62_500 + ROUND_TRIP_S / 2, rel=0.3)
 
 
 def test_a_line_that_gets_wide_is_noticed_within_seconds() -> None:
@@ -171,8 +171,8 @@ def test_whatever_happens_the_figures_are_figures(events: list[tuple[str, int, f
             throughput.answered(-1, server_s, now_s)
         assert throughput.bytes_in_flight >= 0
         assert throughput.limit_bytes_s(now_s) >= 0
-        queue_s = throughput.queue_s(1000, now_s)
-        assert queue_s is None or queue_s >= 0
+        way_s = throughput.way_s(1000, now_s)
+        assert way_s is None or way_s >= 0
     for number in flying:
         throughput.lost(number)
     assert throughput.bytes_in_flight == 0
