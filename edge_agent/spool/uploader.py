@@ -69,8 +69,10 @@ class Uploader:
         self._sent: deque[_Sent] = deque()
         self._room = asyncio.Event()
         self._position = Position()
-        # A batch that is refused as a whole is sent again record by record, to find the one that is to blame.
-        self._most_records = MAX_BATCH_RECORDS
+        self._window = 1
+        # A batch that is refused as a whole is sent again record by record, to find the one that is to blame:
+        # how many are still to be sent so.
+        self._singly = 0
 
     async def run(self) -> None:
         """Upload whenever there is something and a server that takes it."""
@@ -113,6 +115,8 @@ class Uploader:
 
         """
         self._sent.clear()
+        # Nothing is written after the batch that a call may be refused for: that would hide the reason.
+        self._window = 1
         self._room.set()
         self._position = Position()
         begun_s = time.monotonic()
@@ -147,10 +151,13 @@ class Uploader:
 
     def _narrow(self, reason: str) -> None:
         """Find the record that the server takes for no record, and leave it out."""
-        if self._most_records > 1 or not self._sent:
-            self._most_records = 1
+        if not self._sent:
             return
         batch = self._sent[0].batch
+        if len(batch.rows) > 1:
+            self._singly = len(batch.rows)
+            return
+        self._singly = 0
         log.error("the server refuses record %d for good: %s", batch.last_sequence, reason)
         self._spool.acknowledge(batch, refused=len(batch.rows))
 
@@ -183,16 +190,15 @@ class Uploader:
         while time.monotonic() - idle_since_s < IDLE_S or self._sent:
             await self._room.wait()
             self._news.clear()
-            batch = await asyncio.wrap_future(
-                self._spool.take(self._position, self._most_records, MAX_BATCH_BYTES)
-            )
+            most = 1 if self._singly else MAX_BATCH_RECORDS
+            batch = await asyncio.wrap_future(self._spool.take(self._position, most, MAX_BATCH_BYTES))
             if batch is None:
                 await self._next_news()
                 continue
             idle_since_s = time.monotonic()
             self._position = batch.end
             self._sent.append(_Sent(batch, idle_since_s))
-            if len(self._sent) >= MAX_UNACKNOWLEDGED:
+            if len(self._sent) >= self._window:
                 self._room.clear()
             records = ((row.sequence, row.body) for row in batch.rows)
             try:
@@ -211,7 +217,8 @@ class Uploader:
             for sequence, reason in refused:
                 log.warning("the server refuses record %d: %s", sequence, reason)
             self._spool.acknowledge(batch, min(len(refused), len(batch.rows)))
-            self._most_records = min(2 * self._most_records, MAX_BATCH_RECORDS)
+            self._singly = max(0, self._singly - len(batch.rows))
+            self._window = MAX_UNACKNOWLEDGED
             self._backoff.healthy()
             self.unwanted = False
             self._connection.healthy()

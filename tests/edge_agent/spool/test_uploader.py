@@ -101,6 +101,12 @@ class Taker:
         ]
 
 
+@pytest.fixture(autouse=True)
+def scripted_servers_say_nothing_at_first(monkeypatch) -> None:
+    """Do not wait for it."""
+    monkeypatch.setattr(uploader, "FIRST_WORD_S", 0.02)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "spool.db"
