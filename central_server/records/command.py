@@ -34,7 +34,7 @@ def list_records(
         str | None,
         typer.Option(metavar="TIME", help="Not older: 90s, 15m, 2h, 7d, or a date, or a date with a time."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The newest, at most so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=200_000, help="The newest, at most so many.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")] = False,
 ) -> None:
     """List camera states, motion, readings and losses, the newest last."""
@@ -43,9 +43,13 @@ def list_records(
     from central_server.records.store import FILE_NAME, read_records
 
     path = data / FILE_NAME
-    if not path.exists():
-        raise ServerError(f"{data}: found no {FILE_NAME}, expected the directory of `serve --data`")
     since_ns = None if since is None else _since_ns(since, datetime.now(UTC))
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise ServerError(f"{data}: found no {FILE_NAME}, expected the directory of `serve --data`") from None
+    except OSError as error:
+        raise ServerError(f"{path}: {error.strerror}") from error
     try:
         records = read_records(path, camera=camera, since_ns=since_ns, limit=limit)
     except sqlite3.Error as error:
