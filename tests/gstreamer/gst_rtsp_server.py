@@ -42,8 +42,13 @@ PAYLOADERS = {
 }
 
 
-def encoder(codec: str, gop: int) -> str:
-    """Describe an encoder that a camera could have: no reordering, a keyframe every `gop` pictures."""
+def encoder(codec: str, gop: int, bframes: int = 0) -> str:
+    """Describe an encoder that a camera could have: a keyframe every `gop` pictures."""
+    if bframes and codec == "h264":
+        return (
+            f"x264enc speed-preset=veryfast bframes={bframes} b-adapt=false rc-lookahead=0 sync-lookahead=0"
+            f" bitrate=2000 key-int-max={gop}"
+        )
     return {
         "h264": f"x264enc tune=zerolatency speed-preset=veryfast bitrate=2000 key-int-max={gop}",
         "h265": f"x265enc tune=zerolatency speed-preset=ultrafast bitrate=2000 key-int-max={gop}",
@@ -135,13 +140,15 @@ def read_file(path: Path, codec: str, gop: int, frames: int | None) -> tuple[Gst
     return caps, buffers
 
 
-def pattern_factory(codec: str, size: str, fps: int, gop: int) -> GstRtspServer.RTSPMediaFactory:
+def pattern_factory(
+    codec: str, size: str, fps: int, gop: int, bframes: int
+) -> GstRtspServer.RTSPMediaFactory:
     """Show a moving ball for ever."""
     width, height = size.split("x")
     picture = f"video/x-raw,format=I420,width={width},height={height},framerate={fps}/1"
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(
-        f"( videotestsrc is-live=true pattern=ball ! {picture} ! {encoder(codec, gop)}"
+        f"( videotestsrc is-live=true pattern=ball ! {picture} ! {encoder(codec, gop, bframes)}"
         f" ! {PARSERS[codec]} ! {PAYLOADERS[codec]} )"
     )
     return factory
@@ -183,6 +190,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", default="640x480", help="of the pattern, WxH")
     parser.add_argument("--fps", type=int, default=10, help="of the pattern")
     parser.add_argument("--gop", type=int, default=10, help="where it is encoded")
+    parser.add_argument("--bframes", type=int, default=0, help="of the pattern in H.264, in a row")
     parser.add_argument("--user")
     parser.add_argument("--password")
     parser.add_argument("--auth", choices=("basic", "digest"), default="digest")
@@ -195,7 +203,9 @@ def main() -> None:
     arguments = parse_arguments()
     Gst.init(None)
     if arguments.pattern:
-        factory = pattern_factory(arguments.codec, arguments.size, arguments.fps, arguments.gop)
+        factory = pattern_factory(
+            arguments.codec, arguments.size, arguments.fps, arguments.gop, arguments.bframes
+        )
     else:
         factory = FileFactory(
             arguments.file, arguments.codec, arguments.gop, arguments.frames, arguments.loop

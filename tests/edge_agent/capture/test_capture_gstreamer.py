@@ -39,6 +39,24 @@ def test_every_codec_over_both_transports(
     assert watcher.states == [CameraState.CONNECTING, CameraState.STREAMING]
 
 
+def test_pictures_that_are_sent_out_of_order(watch: Watch, gst_camera: StartGstCamera) -> None:
+    """B-frames of a real encoder: times follow presentation, in even steps, and none is in the future."""
+    camera = gst_camera(pattern=True, size="320x240", fps=25, bframes=2)
+    watcher = watch(camera.url, fps=25.0)
+    watcher.wait_for_frames(60)
+
+    times = [frame.captured_s for frame in watcher.frames]
+    steps = [after - before for before, after in pairwise(times[10:])]
+    delays_s = [
+        delivered_s - frame.captured_s
+        for frame, delivered_s in zip(watcher.frames, watcher.delivered_s, strict=True)
+    ]
+    assert times == sorted(times)
+    assert np.median(steps) == pytest.approx(0.04, abs=0.01)
+    assert min(delays_s) >= 0.0
+    assert watcher.capture.counters.frames_corrupt == 0
+
+
 def test_footage_at_ten_pictures_a_second(watch: Watch, gst_camera: StartGstCamera, walkers: Path) -> None:
     """Ten wanted of a camera with ten: after the first second none is thinned out, none is lost."""
     camera = gst_camera(file=walkers, loop=True)
@@ -69,7 +87,13 @@ def test_killed_and_restarted(watch: Watch, gst_camera: StartGstCamera, walkers:
         watcher.wait_for_state(CameraState.STREAMING, after=told - 1)
         took_s.append(time.monotonic() - back_s)
 
+    times = [frame.captured_s for frame in watcher.frames]
     assert max(took_s) < 3.0
+    # Each start begins with timestamps of its own.
+    assert times == sorted(times)
+    assert all(
+        at_s <= delivered_s < at_s + 3.0 for at_s, delivered_s in zip(times, watcher.delivered_s, strict=True)
+    )
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
