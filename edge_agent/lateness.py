@@ -40,7 +40,7 @@ class Lateness:
 
     def __init__(self, max_age_s: float) -> None:
         self.reason = ""
-        self._max_age_s = max_age_s
+        self.max_age_s = max_age_s
         self._waits_since_s: float | None = None
         self._latency_s = 0.0
         self._server_s = 0.0
@@ -60,7 +60,7 @@ class Lateness:
         self._waits_since_s = None
         self._latency_s += LATEST * (latency_s - self._latency_s)
         self._server_s += LATEST * (server_s - self._server_s)
-        self._late += LATEST * ((latency_s > self._max_age_s) - self._late)
+        self._late += LATEST * ((latency_s > self.max_age_s) - self._late)
         self._stale += LATEST * (is_stale - self._stale)
 
     def judge(self, carried: Carried, now_s: float) -> bool:
@@ -76,7 +76,7 @@ class Lateness:
 
     def _trouble(self, carried: Carried, now_s: float) -> _Trouble | None:
         waits_s = 0.0 if self._waits_since_s is None else now_s - self._waits_since_s
-        if waits_s > self._max_age_s + NO_ANSWER_S:
+        if waits_s > self.max_age_s + NO_ANSWER_S:
             return _Trouble.NO_ANSWER if carried.is_connected else _Trouble.NOT_CONNECTED
         if self._late > 0.5:
             return _Trouble.LATE

@@ -7,7 +7,7 @@ LEAST_QUALITY = 40
 QUALITY_STEP = 10
 SHRINKS = (0.84, 0.7, 0.59, 0.5, 0.42, 0.35)
 """Few and far apart: the size of the pictures is not to flutter."""
-RATE_FACTOR = 0.7
+RATE_FACTOR = 0.8
 LEAST_FPS = 0.25
 """One frame in four seconds is always sent."""
 

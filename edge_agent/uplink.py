@@ -73,7 +73,7 @@ class Lane:
 
     def configure(self, camera: CameraConfig) -> None:
         """Go over to another configuration of the camera."""
-        self.max_age_s = camera.max_age_ms / 1e3
+        self.max_age_s = self._lateness.max_age_s = camera.max_age_ms / 1e3
         self.allowance.set(camera.max_kbit, time.monotonic())
         self.steps.want(camera.jpeg_quality, self.fps)
 

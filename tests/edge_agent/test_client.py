@@ -6,6 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,25 @@ async def test_a_frame_that_is_already_too_old_is_not_sent(start_server) -> None
         door.offer(age_s=0.6)
         await until(lambda: door.stream.drops["stale"] == 1, "the drop is counted")
         assert (await door.answer()).answer.outcome == "detected"
+
+
+async def test_a_budget_is_kept_and_what_is_sent_is_counted(start_server) -> None:
+    """Ten frames a second of 20 kB, and 160 kbit/s for them: one a second, the others are over budget."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address, max_kbit=160.0).running() as door:
+        offering = asyncio.create_task(door.offering(image=bytes(20_000)))
+        await until(lambda: len(door.results) >= 3, "answers")
+        offering.cancel()
+        stream = door.stream
+        assert stream.drops["over budget"] >= 10
+        assert stream.drops["superseded"] == 0
+        assert 3 * 21_000 <= stream.sent_bytes <= 4 * 21_500
+        assert 0 < stream.kbit_per_s() < 400
+        assert stream.mb_per_day() > 0
+        # With another budget the next one need not wait.
+        stream.configure(replace(door.camera, max_kbit=None))
+        door.offer()
+        await until(lambda: len(door.results) >= 4, "an answer", 0.8)
 
 
 async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
