@@ -43,6 +43,11 @@ class Gateway:
         self.machine.write(f"/etc/systemd/system/{UNIT}.d/{name}.conf", "\n".join(("[Service]", *lines, "")))
         self.systemctl("daemon-reload")
 
+    def undo(self, name: str) -> None:
+        """Take a change of the service back."""
+        self.machine.run("rm", f"/etc/systemd/system/{UNIT}.d/{name}.conf")
+        self.systemctl("daemon-reload")
+
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = 40.0) -> None:
         """Wait until something holds; fail with the end of the service's journal when it does not in time."""
         deadline_s = time.monotonic() + timeout_s

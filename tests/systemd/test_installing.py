@@ -127,8 +127,7 @@ def test_a_drop_in_lets_local_video_devices_in(gateway: Gateway) -> None:
         verified = gateway.machine.run("systemd-analyze", "verify", UNIT_PATH)
         assert verified.stdout + verified.stderr == ""
     finally:
-        gateway.machine.run("rm", f"{UNIT_PATH}.d/video-devices.conf")
-        gateway.systemctl("daemon-reload")
+        gateway.undo("video-devices")
         gateway.systemctl("restart", UNIT)
 
 
