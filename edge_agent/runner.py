@@ -152,20 +152,16 @@ class _Run:
         service = Service(Notifier.from_environment(), self._in_a_line, {"cameras": self._agent.rounds})
         control = await self._listening()
         following = asyncio.create_task(self._live.follow(), name="configuration")
+        obeying = asyncio.create_task(self._read_on_request(service), name="reading again")
         self._agent.upload(self._spool, self._snapshots.gateway)
         try:
             await self._apply(self._live.current)
             service.ready()
-            while not self._stopping.is_set():
-                await self._next_signal()
-                if self._reloading.is_set():
-                    self._reloading.clear()
-                    service.reloading()
-                    await self._live.read_again()
-                    service.ready()
+            await self._stopping.wait()
         finally:
             service.stopping()
             following.cancel()
+            obeying.cancel()
             if control is not None:
                 await control.close()
             self._files.close()
@@ -184,11 +180,14 @@ class _Run:
             return None
         return control
 
-    async def _next_signal(self) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._reloading)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+    async def _read_on_request(self, service: Service) -> None:
+        """Obey SIGHUP; beside the wait for the end, for files may hang."""
+        while True:
+            await self._reloading.wait()
+            self._reloading.clear()
+            service.reloading()
+            await self._live.read_again()
+            service.ready()
 
     async def _apply(self, new: Reading) -> None:
         assert new.config.server is not None, "a reading has one"  # noqa: S101

@@ -1,5 +1,6 @@
 """How a command changes the configuration: by the running agent, else in the files themselves."""
 
+import contextlib
 from pathlib import Path
 
 from edge_agent.config.change import Change, perform, to_data
@@ -29,3 +30,7 @@ def make(config_path: Path, change: Change) -> None:
                 raise
             places = places_of(config_path)
             raise AgentError(f"{error}; nor by the agent at {places.socket}: {who_may(places)}") from None
+        if isinstance(refused, NotAllowedError):
+            # It would see the change by itself, a little later.
+            with contextlib.suppress(AgentError):
+                ask(config_path, {"command": "read-again"})

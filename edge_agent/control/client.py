@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from edge_agent.config.file import SYSTEM_PATH
 from edge_agent.config.places import Places, places_of
 from edge_agent.control.place import directory, short_path
 from edge_agent.control.protocol import (
@@ -45,7 +46,7 @@ def answers(
     line = json.dumps(request).encode() + b"\n"
     if len(line) > MAX_REQUEST_BYTES:
         raise AgentError(f"too much for one request to the running agent: {len(line)} bytes")
-    with _connected(places) as connection:
+    with _connected(config_path) as connection:
         try:
             connection.settimeout(timeout_s)
             connection.sendall(line)
@@ -88,14 +89,17 @@ def _answer(line: bytes, places: Places) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _connected(places: Places) -> Iterator[socket.socket]:
+def _connected(config_path: Path) -> Iterator[socket.socket]:
+    places = places_of(config_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(CONNECT_TIMEOUT_S)
         try:
             with directory(places.socket.parent) as folder:
                 connection.connect(short_path(folder, places.socket.name))
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-            raise NoAgentError(f"no agent runs: nobody listens at {places.socket}") from None
+            raise NoAgentError(
+                f"no agent runs: nobody listens at {places.socket}{_hint(config_path)}"
+            ) from None
         except PermissionError:
             raise NoAccessError(f"{places.socket}: not for this user; {who_may(places)}") from None
         except TimeoutError:
@@ -103,6 +107,14 @@ def _connected(places: Places) -> Iterator[socket.socket]:
         except OSError as error:
             raise NoAgentError(f"{places.socket}: {error.strerror}") from None
         yield connection
+
+
+def _hint(config_path: Path) -> str:
+    """Say where the system's own agent is asked, if another was meant."""
+    with contextlib.suppress(OSError):
+        if config_path != SYSTEM_PATH and places_of(SYSTEM_PATH).socket.exists():
+            return f"; the system's agent is asked with --config {SYSTEM_PATH}"
+    return ""
 
 
 def who_may(places: Places) -> str:

@@ -14,7 +14,7 @@ from edge_agent.record import Reading, Record
 
 log = logging.getLogger(__name__)
 
-COMMANDS = dict.fromkeys(("status", "change", "report-reading"))
+COMMANDS = dict.fromkeys(("status", "change", "read-again", "report-reading"))
 MOST_CHARACTERS = 200
 READING_TEXTS = {
     "device": "device_id",
@@ -52,6 +52,9 @@ class AgentHandler:
                 await self._live.change(change)
                 log.info("%s: %s", who, change)
                 return {"done": str(change)}
+            case "read-again":
+                await self._live.read_again()
+                return {"done": "read again"}
             case "report-reading":
                 self._on_record(Record("", *self._clock.look(), reading_from(request)))
                 return {"done": "taken"}

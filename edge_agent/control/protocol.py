@@ -2,9 +2,9 @@
 
 Asked `{"command": "status"}`, the agent answers its status as one object; with `"watch": true` one a
 second, until the connection is closed. Asked `{"command": "change", "change": …}`, it answers
-`{"done": TEXT}` when the change is in effect. Asked `{"command": "report-reading", "device": NAME,
-"value": NUMBER}`, it takes the reading for the server and answers likewise. What cannot be done is
-`{"error": TEXT, "kind": WORD}`.
+`{"done": TEXT}` when the change is in effect; asked `{"command": "read-again"}`, when it has read its
+files; asked `{"command": "report-reading", "device": NAME, "value": NUMBER}`, when it has taken the reading
+for the server. What cannot be done is `{"error": TEXT, "kind": WORD}`.
 """
 
 from pathlib import Path
@@ -33,8 +33,6 @@ class NoAgentError(AgentError):
 
 class NoAccessError(AgentError):
     """An agent may run, but its socket is not for this user."""
-
-    exit_code = NO_AGENT_EXIT_CODE
 
 
 def error_data(error: Exception) -> dict[str, Any]:

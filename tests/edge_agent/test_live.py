@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from edge_agent import live
 from edge_agent.config import reading
 from edge_agent.config.change import AddCameras, RemoveCamera, SetCamera, SetServer, perform
 from edge_agent.config.reading import Reading
 from edge_agent.config.secrets import secrets_path
 from edge_agent.errors import ConfigError
 from edge_agent.file_thread import MOST_WAITING, FileThread
-from edge_agent.live import LOOK_PERIOD_S, LiveConfiguration
+from edge_agent.live import LiveConfiguration
 from tests.polling import until
+
+LOOK_PERIOD_S = 0.15
 
 
 class Rig:
@@ -38,7 +41,8 @@ class Rig:
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+    monkeypatch.setattr(live, "LOOK_PERIOD_S", LOOK_PERIOD_S)
     path = tmp_path / "agent.toml"
     perform(path, SetServer({"address": "127.0.0.1:1"}))
     perform(path, AddCameras({"door": {"url": "rtsp://h/s", "user": "u"}}, {"door": "secret"}))

@@ -37,6 +37,11 @@ class Gateway:
         return self._agent
 
     @property
+    def has_started(self) -> bool:
+        """Whether there is a running agent, or one that has ended."""
+        return self._agent is not None
+
+    @property
     def agent(self) -> Program:
         """The running agent."""
         assert self._agent is not None, "start() comes first"

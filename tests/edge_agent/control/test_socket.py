@@ -16,7 +16,7 @@ import pytest
 from edge_agent.config.change import SetCamera, to_data
 from edge_agent.config.places import Places, places_of
 from edge_agent.config.rules import BadValueError
-from edge_agent.control import server
+from edge_agent.control import place, server
 from edge_agent.control.client import answers, ask
 from edge_agent.control.place import RunningAlreadyError, lock, make_directories
 from edge_agent.control.protocol import MAX_REQUEST_BYTES, NoAgentError, error_data, error_from
@@ -94,6 +94,18 @@ async def test_it_is_for_its_owner_alone(rig: Rig) -> None:
     assert not rig.places.socket.exists()
     with pytest.raises(NoAgentError, match="no agent runs: nobody listens at "):
         ask(rig.config, {"command": "status"})
+
+
+async def test_the_systems_is_for_its_group_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the umask of the service is."""
+    monkeypatch.setattr(place, "SYSTEM_RUNTIME", tmp_path)
+    before = os.umask(0o077)
+    try:
+        place.bound(Places(tmp_path, tmp_path / "control.sock")).close()
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "control.sock").stat().st_mode) == 0o660
 
 
 async def test_a_long_path_and_what_a_killed_agent_left(tmp_path: Path) -> None:

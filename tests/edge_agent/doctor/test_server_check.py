@@ -45,7 +45,7 @@ def test_a_server_that_is_well(start_server: StartServer) -> None:
 
 def test_no_server_and_none_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stage by itself: set, resolved, reached, speaking."""
-    monkeypatch.setattr(server_check, "CALL_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(server_check, "CALL_TIMEOUT_S", 0.5)
     assert last(None).advice == "edge-agent set-server HOST:PORT"
     assert "does not resolve" in last(ServerConfig(address="central.invalid:1", insecure=True)).found
     with socket.create_server(("127.0.0.1", 0)) as mute:
