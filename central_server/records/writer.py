@@ -134,6 +134,10 @@ class RecordWriter:
             reason = f"the records cannot be stored now: {error}"
             self._answer([(job, NotStoredError(reason)) for job, _ in batches])
             return
+        except Exception:  # a fault of ours: these batches are not acknowledged, and the thread goes on
+            log.exception("records: internal error")
+            self._answer([(job, NotStoredError("internal error")) for job, _ in batches])
+            return
         self._unpruned += sum(len(batch.records) for _, batch in batches)
         if self._trouble:
             log.warning("records are stored again")

@@ -150,6 +150,24 @@ def test_putting_never_waits_for_a_locked_file_and_nothing_is_lost(path: Path, m
     assert len([line for line in caplog.messages if "locked" in line]) <= 2
 
 
+@pytest.mark.soak
+def test_a_file_that_is_locked_for_half_a_minute(path: Path) -> None:
+    """Ten records a second go on being put, at once, and all are there afterwards."""
+    with opened(path) as opening:
+        put_durably(opening, range(1))
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        second = Spool.open(path, spools.MAX_BYTES)
+        for number in range(1, 301):
+            second.put(record(number))
+            time.sleep(0.1)
+        assert "locked" in second.status().trouble
+        other.execute("ROLLBACK")
+    wait_until(lambda: not second.status().in_memory, "all is written", 30.0)
+    assert numbers(take_all(second)) == list(range(301))
+    assert second.close()
+
+
 def test_a_second_agent_on_the_same_file_is_told_so(path: Path, monkeypatch) -> None:
     """The first goes on; the second says that the file is locked."""
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.1)
