@@ -104,8 +104,9 @@ class Machine:
 
     def close(self) -> None:
         """Switch it off, hard: its namespace's first process takes all others with it."""
-        for process in (*psutil.Process(self._nspawn.pid).children(), self._nspawn):
-            process.send_signal(signal.SIGKILL)
+        if self._nspawn.poll() is None:
+            for process in (*psutil.Process(self._nspawn.pid).children(), self._nspawn):
+                process.send_signal(signal.SIGKILL)
         self._nspawn.wait(COMMAND_TIMEOUT_S)
         # Where the host shares its mounts, the outer one has come to it, too.
         subprocess.run(["umount", "--lazy", self._outer], stderr=subprocess.DEVNULL, check=False)
@@ -125,7 +126,8 @@ class Machine:
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         )  # fmt: skip
         os.close(theirs)
-        threading.Thread(target=self._read_console, args=(ours,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_console, args=(ours,), daemon=True)
+        self._reader.start()
         return process
 
     def _read_console(self, terminal: int) -> None:
@@ -160,7 +162,9 @@ class Machine:
         raise CannotBootError(f"systemd does not come up: {self._console()}")
 
     def _console(self) -> str:
-        return b"".join(self._said).decode(errors="replace")[-1000:]
+        if self._nspawn.poll() is not None:
+            self._reader.join(COMMAND_TIMEOUT_S)
+        return " ".join(b"".join(self._said).decode(errors="replace").split())[-1000:]
 
 
 def _lay_out(root: Path) -> None:
