@@ -60,6 +60,19 @@ def test_what_a_broken_call_loses_is_counted_and_makes_room() -> None:
     assert window.take(6.0) == frame(2)
 
 
+def test_what_waits_and_what_flies_can_be_seen() -> None:
+    """The frame whose turn may come, whether there is room for it, and which ones are not answered."""
+    window = Window(size=1)
+    window.offer(frame(1))
+    assert (window.waiting, window.has_room, window.in_flight_ids) == (frame(1), True, ())
+    window.take(0.0)
+    window.offer(frame(2))
+    assert (window.waiting, window.has_room, window.in_flight_ids) == (frame(2), False, (1,))
+    window.discard()
+    window.answered(1)
+    assert (window.waiting, window.take(1.0)) == (None, None)
+
+
 @given(st.lists(st.sampled_from(["offer", "take", "answer"])), st.integers(1, 4))
 def test_every_frame_ends_once(steps: list[str], size: int) -> None:
     """Each offered frame waits, flies, was answered or was superseded: exactly one of them."""
