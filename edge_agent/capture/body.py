@@ -1,6 +1,8 @@
 """What an HTTP camera sends, as a file for FFmpeg's multipart demuxer, which knows no bounds of its own."""
 
 import time
+from collections.abc import Generator
+from typing import cast
 
 import av
 
@@ -24,7 +26,7 @@ class HttpBody:
             metadata_errors="replace",
             timeout=(connect_timeout_s, read_timeout_s),
         )
-        self._chunks = self._container.demux()
+        self._chunks = cast("Generator[av.Packet[av.stream.Stream]]", self._container.demux())
         self._held = b""
         self.expect_picture(connect_timeout_s)
 
@@ -51,4 +53,5 @@ class HttpBody:
 
     def close(self) -> None:
         """Hang up."""
+        self._chunks.close()  # merely dropped, PyAV's generator would leave its read buffer behind
         self._container.close()

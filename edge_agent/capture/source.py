@@ -2,9 +2,9 @@
 
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, cast
 
 import av
 from av.container import InputContainer
@@ -53,6 +53,7 @@ class Source:
         self._kinds = PictureKinds(self.codec, self.decoder.extradata)
         self.transport = rtp_transport(camera).upper() if self.kind == "rtsp" else None
         self._container = container
+        self._packets = cast("Generator[VideoPacket]", container.demux(stream))
         self._body = body
         self._losses = LossLog()
         self._assembler: PictureAssembler | None = None
@@ -88,14 +89,13 @@ class Source:
 
         Ends with a file; a camera or device that ends, stalls or fails raises CaptureError.
         """
-        packets = self._container.demux(self.stream)
         any_came = False
         whole_s = time.monotonic()
         while True:
             asked_s = time.monotonic()
             if self._body:
                 self._body.expect_picture(self._read_timeout_s)
-            packet = self._next(packets, any_came=any_came)
+            packet = self._next(any_came=any_came)
             arrived_s = time.monotonic()
             if packet is None:
                 return
@@ -121,14 +121,15 @@ class Source:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._packets.close()  # merely dropped, PyAV's generator would leave its read buffer behind
         self._container.close()
         if self._body:
             self._body.close()
         self._losses.__exit__()
 
-    def _next(self, packets: Iterator[VideoPacket], *, any_came: bool) -> "VideoPacket | None":
+    def _next(self, *, any_came: bool) -> "VideoPacket | None":
         try:
-            packet = next(packets, None)
+            packet = next(self._packets, None)
         except (av.error.ExitError, TimeoutError):
             problem = self._stalled(any_came=any_came)
         except (av.error.FFmpegError, OSError) as error:
