@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bench import detector, footprint, kernels, overload, peers, restarts, servers, streams, street
+from bench import agent, detector, footprint, kernels, overload, peers, restarts, servers, streams, street
 from bench.report import Report, cores_and_load
 from bench.servers.variants import VARIANTS
 from central_server.capacity.load import LoadError
@@ -97,6 +97,12 @@ def kernels_command(json_file: Json = None, quick: Quick = False) -> None:
 def footprint_command(json_file: Json = None, quick: Quick = False) -> None:
     """Processor time of the commands, memory of the agent and the server at work."""
     _show(json_file, _one(footprint.measure, quick=quick))
+
+
+@app.command("agent")
+def agent_command(json_file: Json = None, quick: Quick = False) -> None:
+    """Compare the agent's processor time with the ffmpeg command line's that does the same, at one camera."""
+    _show(json_file, _one(agent.measure, quick=quick))
 
 
 @app.command("street")
