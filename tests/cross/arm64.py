@@ -45,6 +45,7 @@ class Arm64:
         """
         if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
             raise CannotCrossError(f"not installed: {', '.join(missing)}")
+        folder = folder.resolve()
         self.copy = folder / "copy"
         self._root = folder / "root"
         self._site = folder / "site"
