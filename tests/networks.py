@@ -23,11 +23,14 @@ TABLE = "inet cut"
 
 
 class Namespace:
-    """A network namespace, held open by a process that sleeps; no name of it is left anywhere."""
+    """A network namespace, held open by a process that waits; no name of it is left anywhere."""
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE
+            # It ends with these tests, however they end: its input is closed then.
+            ["unshare", "--net", "sh", "-c", "echo ready; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         assert self._holder.stdout is not None
         self.pid = self._holder.pid
@@ -39,8 +42,9 @@ class Namespace:
         """End it."""
         self._holder.kill()
         self._holder.wait(END_TIMEOUT_S)
-        assert self._holder.stdout is not None
-        self._holder.stdout.close()
+        for pipe in (self._holder.stdin, self._holder.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def command(self, *command: str) -> list[str]:
         """Give the command that runs another one inside."""

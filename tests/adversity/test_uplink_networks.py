@@ -110,19 +110,23 @@ def test_a_cut_is_noticed_by_both_and_leaves_nothing_old_behind(
             assert after["previous_state"] == before["state"], states
 
 
+@pytest.mark.parametrize(
+    "cameras", [4, pytest.param(1, marks=pytest.mark.soak), pytest.param(8, marks=pytest.mark.soak)]
+)
 def test_over_a_thin_uplink_frames_are_fresh_and_it_gets_better_when_it_gets_wider(
-    networks: Networks, tmp_path: Path, walkers: Path
+    networks: Networks, tmp_path: Path, walkers: Path, cameras: int
 ) -> None:
-    """Four cameras of 24 Mbit/s together, 500 kbit/s for them: less of everything, and all of it in time."""
+    """Cameras of 6 Mbit/s each, 500 kbit/s for them all: less of everything, and all of it in time."""
     networks.serve("--detector", "simulated:5")
-    gateway = Gateway(networks, tmp_path, walkers, cameras=4)
+    gateway = Gateway(networks, tmp_path, walkers, cameras=cameras)
     wait_until(lambda: gateway.all_detected(0, FULL_WIDTH), "frames are answered", 30.0)
 
     networks.limit_uplink(500)
     thin_unix_s = time.time()
-    time.sleep(6)
+    # First what was on its way has to get through.
+    wait_until(lambda: gateway.all_detected(thin_unix_s + 2), "all are answered again", 40.0)
     settled_unix_s = time.time()
-    time.sleep(6)
+    time.sleep(6 + cameras / 2)
     until_unix_s = time.time() - 2
     settled = [line for line in gateway.answers(settled_unix_s) if captured_unix_s(line) < until_unix_s]
     networks.limit_uplink(None)
@@ -133,8 +137,8 @@ def test_over_a_thin_uplink_frames_are_fresh_and_it_gets_better_when_it_gets_wid
     assert [line["latency_ms"] for line in settled if line["latency_ms"] > 2000] == []
     in_time = [line for line in settled if line["outcome"] == "detected"]
     assert 2 * len(in_time) > len(settled)
-    # What was on its way when the uplink got thin is late, but not by more than a few frames of each camera.
-    assert max(line["latency_ms"] for line in gateway.answers(thin_unix_s - 2)) < 10_000
+    # What was on its way when the uplink got thin is late, by a frame or two of each camera, a second each.
+    assert max(line["latency_ms"] for line in gateway.answers(thin_unix_s - 2)) < 4_000 + 2_000 * cameras
     assert any(line["width"] < FULL_WIDTH for line in settled)
     wait_until(lambda: gateway.has_logged("slow: the uplink carries"), "the state says why", 5.0)
 
