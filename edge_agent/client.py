@@ -128,8 +128,7 @@ class CameraStream:
 
     def offer(self, frame: Frame) -> None:
         """Take the camera's latest frame; it is sent as soon as the window has room and it has its turn."""
-        if self._max_image_bytes is not None and len(frame.image_data) > self._max_image_bytes:
-            self.drops["too large"] += 1
+        if self._is_too_large(frame):
             return
         if dropped := self._lane.offer(frame, time.monotonic()):
             self.drops[dropped] += 1
@@ -193,6 +192,9 @@ class CameraStream:
             raise NoAnswerError(f"nothing from the server within {FACTS_TIMEOUT_S:g} s") from None
         self._max_image_bytes = facts.max_image_bytes
         self._on_facts(facts)
+        # One may wait that was made before the limit was known.
+        if self._window.waiting is not None and self._is_too_large(self._window.waiting):
+            self._window.discard()
         self._window.size = min(facts.window, MAX_WINDOW)
         self._uplink.begin(self._lane, channel, time.monotonic() - begun_s)
         reader = asyncio.create_task(self._read(call))
@@ -207,6 +209,12 @@ class CameraStream:
             for task in (reader, *others):
                 task.cancel()
             await asyncio.gather(reader, *others, return_exceptions=True)
+
+    def _is_too_large(self, frame: Frame) -> bool:
+        """Tell whether the server would not take an image, and count it then."""
+        is_so = self._max_image_bytes is not None and len(frame.image_data) > self._max_image_bytes
+        self.drops["too large"] += is_so
+        return is_so
 
     def _its_turn(self, frame: Frame) -> None:
         self._outgoing.put_nowait(frame)

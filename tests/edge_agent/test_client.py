@@ -98,6 +98,18 @@ async def test_the_servers_image_limit_is_passed_on_and_kept(start_server) -> No
     assert door.stream.drops["too large"] == 1
 
 
+async def test_a_frame_that_waited_for_the_limit_is_held_to_it(start_server) -> None:
+    """It was made before the server had told what it takes."""
+    server = start_server("--detector", "simulated:1", "--max-image-bytes", "5000")
+    door = rig(server.address)
+    door.offer(b"x" * 5001)
+    async with door.running():
+        await until(lambda: door.stream.drops["too large"] == 1, "the drop")
+        result = await door.answer()
+
+    assert (result.answer.outcome, result.answer.frame_id) == ("detected", 2)
+
+
 async def test_a_frame_that_is_already_too_old_is_not_sent(start_server) -> None:
     """Age is counted from capture: a frame at its maximum age stays here, and is counted."""
     server = start_server("--detector", "simulated:1")
