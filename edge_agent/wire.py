@@ -94,6 +94,12 @@ def build_request(frame: Frame, now_s: float, max_age_ms: int) -> bytes:
     ).SerializeToString()
 
 
+OUTCOMES = {
+    number: name.removeprefix("OUTCOME_").lower().replace("_", " ")
+    for name, number in detection_pb2.Outcome.items()
+}
+
+
 def parse_response(data: bytes) -> Answer:
     """Read a DetectResponse; an outcome of a later version reads as ``unknown``.
 
@@ -105,11 +111,7 @@ def parse_response(data: bytes) -> Answer:
         message = detection_pb2.DetectResponse.FromString(data)
     except DecodeError as error:
         raise BadMessageError(f"found {len(data)} bytes that are no DetectResponse") from error
-    outcome = "unknown"
-    if message.outcome in detection_pb2.Outcome.values():
-        outcome = (
-            detection_pb2.Outcome.Name(message.outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
-        )
+    outcome = OUTCOMES.get(message.outcome, "unknown")
     figures = [message.queue_ms, message.work_ms, *(item.confidence for item in message.objects)]
     if not all(map(math.isfinite, figures)):
         raise BadMessageError("found a score or a time that is no number")

@@ -6,7 +6,7 @@ packages="gcc g++ libc6-dev python3-dev python3-venv
     gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav gstreamer1.0-rtsp
     make cmake libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev zlib1g-dev libturbojpeg0-dev
     libopencv-core-dev libopencv-imgcodecs-dev libopencv-dnn-dev
-    systemd-container iproute2 nftables util-linux faketime
+    systemd-container iproute2 nftables util-linux faketime ffmpeg
     gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 missing=
 for package in $packages; do

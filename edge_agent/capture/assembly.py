@@ -37,10 +37,12 @@ class PictureAssembler:
         self, payload: bytes, pts: int | None, *, after_loss: bool = False
     ) -> "list[av.Packet[av.VideoStream]]":
         """Take the payload of an RTP packet; gives the pictures that are complete with it."""
+        if not after_loss and self._end.goes_on(payload, pts):
+            self._hold(payload)
+            return []
         before, was_wrong = self._end.picture, self._end.was_wrong
         is_last = self._end.ends(payload, pts, after_loss=after_loss)
-        self._payloads.append(payload)
-        self._held_bytes += len(payload)
+        self._hold(payload)
         self._is_broken |= self._end.was_wrong and not was_wrong
         pictures = []
         if self._end.picture is not before:
@@ -50,9 +52,13 @@ class PictureAssembler:
         if is_last:
             self._payloads.append(self._delimiter)
             pictures += self._parsed(self._end.picture)
+        return pictures
+
+    def _hold(self, payload: bytes) -> None:
+        self._payloads.append(payload)
+        self._held_bytes += len(payload)
         if self._held_bytes > LARGEST_PICTURE_BYTES:
             raise CaptureError(f"no end of a picture within {LARGEST_PICTURE_BYTES >> 20} MiB")
-        return pictures
 
     def _parsed(self, picture: Picture) -> "list[av.Packet[av.VideoStream]]":
         packets = self._parser.parse(b"".join(self._payloads))

@@ -68,14 +68,25 @@ class PictureEnd:
         # The largest payloads so far, of those that begin a NAL unit (FFmpeg adds its start code) and others.
         self._full_bytes = {True: 0, False: 0}
 
+    def goes_on(self, payload: bytes, pts: int | None) -> bool:
+        """Take the next payload if it is the usual one, a full part of a slice that has begun; else do not.
+
+        Nothing ends with it and nothing is learned from it: most of a large picture costs no more than this.
+        """
+        picture = self.picture
+        if (
+            len(payload) != self._full_bytes[False]
+            or pts != picture.pts
+            or pts is None
+            or picture.is_told
+            or START_CODE in payload
+        ):
+            return False
+        picture.payloads += 1
+        return True
+
     def ends(self, payload: bytes, pts: int | None, *, after_loss: bool = False) -> bool:
         """Take the next payload, as FFmpeg depacketizes it; True when its picture ends with it."""
-        picture = self.picture
-        if START_CODE not in payload and pts == picture.pts and pts is not None and not picture.is_told:
-            # The usual one, told from the others at little cost: a part of a slice that has begun.
-            picture.is_whole &= not after_loss
-            picture.payloads += 1
-            return self._may_end(picture, len(payload), begins_nal=False)
         # What was lost may have belonged to the picture so far.
         self.picture.is_whole &= not after_loss
         begins_nal = payload.startswith(START_CODE)
