@@ -18,6 +18,8 @@ from edge_agent.wanted import Wanted
 
 PATIENCE_S = 5.0
 """Beyond a stage's own bound, before its call is said to hang."""
+LATE_LOOK_S = 2.0
+"""When the looks themselves were that far apart, the whole process stood still, and no call is to blame."""
 MOST_HUNG = 3
 """Threads of a camera that hang in a call that never comes back."""
 UNTOLD = frozenset({"reading", "making a frame", "closing"})
@@ -66,6 +68,8 @@ class Capture:
         self._wanted = Wanted.of(camera)
         self._hung: list[CaptureThread] = []
         self._again_s = 0.0
+        self._looked_s = time.monotonic()
+        self._stood_still_s = 0.0
         self._thread = self._new_thread()
 
     def start(self) -> None:
@@ -110,8 +114,12 @@ class Capture:
         is_alive, stage = thread.is_alive, thread.stage  # in this order: what has ended says so before
         if self._is_stopped or thread.has_ended:
             return
+        if now_s - self._looked_s > LATE_LOOK_S:
+            self._stood_still_s = now_s
+        self._looked_s = now_s
         if is_alive and self._is_current(thread):
-            if stage is not None and now_s - stage.since_s > stage.bound_s + self._patience_s:
+            lasted_s = 0.0 if stage is None else now_s - max(stage.since_s, self._stood_still_s)
+            if stage is not None and lasted_s > stage.bound_s + self._patience_s:
                 self._give_up(thread, stage, now_s)
         elif now_s >= self._again_s and self.hung < MOST_HUNG:
             self._begin(now_s)

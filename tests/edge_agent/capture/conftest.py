@@ -197,3 +197,27 @@ def make_clip(walkers: Path, tmp_path_factory: pytest.TempPathFactory) -> MakeCl
         return made[key]
 
     return make
+
+
+ENCODERS = {
+    "h264": ("libx264", {"tune": "zerolatency", "g": "10"}),
+    "hevc": ("libx265", {"x265-params": "keyint=10:bframes=0:log-level=none"}),
+    "mjpeg": ("mjpeg", {"huffman": "default"}),
+}
+
+
+@pytest.fixture
+def clip_of(make_clip: MakeClip) -> Callable[..., Path]:
+    """Give 30 pictures of 320 x 240 at 25 fps in a codec; a keyframe every ten."""
+
+    def clip(codec: str = "h264", **changes: Any) -> Path:
+        encoder, options = ENCODERS[codec]
+        pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        return make_clip("camera.mkv", encoder, **{"fps": 25, "pix_fmt": pix_fmt, **options, **changes})
+
+    return clip
+
+
+async def until(wait: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Wait for a watcher without holding up the camera, which runs in this thread's event loop."""
+    return await asyncio.to_thread(wait, *arguments, **options)

@@ -1,12 +1,10 @@
 """Capturing RTSP cameras, good and bad ones."""
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -16,38 +14,15 @@ from numpy.typing import NDArray
 
 from edge_agent.config import Transport
 from edge_agent.rtsp.camera import DemoCamera
-from edge_agent.rtsp.faults import MALFORMED_SDP, Faults, Stage
+from edge_agent.rtsp.faults import Faults, Stage
 from edge_agent.rtsp.packing import ParameterSets
 from edge_agent.rtsp.transport import UdpTransport
 from edge_agent.state import CameraState
-from tests.edge_agent.capture.conftest import MakeClip, ServeDemo, Watch, Watcher
-
-ENCODERS = {
-    "h264": ("libx264", {"tune": "zerolatency", "g": "10"}),
-    "hevc": ("libx265", {"x265-params": "keyint=10:bframes=0:log-level=none"}),
-    "mjpeg": ("mjpeg", {"huffman": "default"}),
-}
+from tests.edge_agent.capture.conftest import ServeDemo, Watch, Watcher, until
 
 Images = list[NDArray[np.int16]]
 EVERY = slice(None, None, 4)
 """Comparing every fourth row and column is enough to tell pictures apart, and to see a grey one."""
-
-
-@pytest.fixture
-def clip_of(make_clip: MakeClip) -> Callable[..., Path]:
-    """Give 30 pictures of 320 x 240 at 25 fps in a codec; a keyframe every ten."""
-
-    def clip(codec: str = "h264", **changes: Any) -> Path:
-        encoder, options = ENCODERS[codec]
-        pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
-        return make_clip("camera.mkv", encoder, **{"fps": 25, "pix_fmt": pix_fmt, **options, **changes})
-
-    return clip
-
-
-async def until(wait: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Wait for a watcher without holding up the camera, which runs in this thread's event loop."""
-    return await asyncio.to_thread(wait, *arguments, **options)
 
 
 def thin(image: NDArray[np.uint8]) -> NDArray[np.int16]:
@@ -198,24 +173,6 @@ async def test_parameter_sets_in_one_place_only(
 
     images = images_of(path)
     assert max(distance_to_nearest(frame.image_data, images) for frame in watcher.frames) < 5.0
-
-
-@pytest.mark.parametrize("codec", ["h264", "hevc"])
-async def test_parameter_sets_nowhere(
-    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], codec: str
-) -> None:
-    """Without SPS and PPS nothing can be decoded: it waits, and delivers nothing; mended, it streams."""
-    async with demo_camera(clip_of(codec), faults=Faults(parameter_sets="nowhere")) as camera:
-        watcher = watch(camera.url, fps=25.0)
-        await until(watcher.wait_for_state, CameraState.WAITING_FOR_KEYFRAME)
-        await until(watcher.wait_until, lambda: watcher.capture.counters.packets >= 30, "30 pictures")
-        port, frames = camera.port, len(watcher.frames)
-        await camera.close()
-        async with demo_camera(clip_of(codec), port=port):
-            await until(watcher.wait_for_frames, 5)
-
-    assert frames == 0
-    assert watcher.capture.counters.opens == 2
 
 
 async def test_a_stream_that_stops_without_closing(
@@ -390,51 +347,3 @@ async def test_a_camera_that_hangs_up_on_keepalive(
     gaps = [after - before for before, after in pairwise(watcher.delivered_s)]
     assert lost == {"the camera closed the connection"}
     assert max(gaps) < 3.0
-
-
-NOTHING_TO_PLAY = (
-    "{place} refuses the request (4xx): it may have no room for another viewer, or its SDP offers no video"
-)
-UNKNOWN_CODEC = "{place} offers video in an unknown codec; expected H.264, H.265, MJPEG"
-UNREADABLE = (
-    "RTSP handshake: {place} closed the connection, does not speak RTSP or sent an SDP that cannot be read"
-)
-EXPECTED_OF_SDP = {
-    "empty": UNREADABLE,
-    "a web page": NOTHING_TO_PLAY,
-    "cut off": NOTHING_TO_PLAY,
-    "audio only": NOTHING_TO_PLAY,
-    "no media": NOTHING_TO_PLAY,
-    "no rtpmap": UNKNOWN_CODEC,
-    "unknown codec": UNKNOWN_CODEC,
-    "broken parameter sets": None,
-    "no control": None,
-    "bare newlines": None,
-}
-
-
-@pytest.mark.parametrize("kind", sorted(MALFORMED_SDP))
-async def test_malformed_descriptions(
-    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path], kind: str
-) -> None:
-    """A description is either understood all the same or refused with the reason."""
-    async with demo_camera(clip_of(), faults=Faults(malformed_sdp=kind)) as camera:
-        watcher = watch(camera.url, connect_timeout_s=1.0, read_timeout_s=1.0)
-        expected = EXPECTED_OF_SDP[kind]
-        if expected is None:
-            await until(watcher.wait_for_frames, 5)
-            return
-        status = await until(watcher.wait_for_state, CameraState.OFFLINE)
-        assert status.reason == expected.format(place=f"127.0.0.1:{camera.port}")
-
-
-async def test_a_path_that_is_not_there(
-    watch: Watch, demo_camera: ServeDemo, clip_of: Callable[..., Path]
-) -> None:
-    """404 is said with what to look at."""
-    async with demo_camera(clip_of()) as camera:
-        watcher = watch(camera.url + "-two")
-        status = await until(watcher.wait_for_state, CameraState.OFFLINE)
-        place = f"127.0.0.1:{camera.port}"
-
-    assert status.reason == f"{place} has no such stream (404): check the path of the URL"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from edge_agent.capture import thread as capture_thread
-from edge_agent.capture.capture import MOST_HUNG
+from edge_agent.capture.capture import LATE_LOOK_S, MOST_HUNG, Capture
 from edge_agent.capture.frames import FrameMaker
 from edge_agent.capture.stage import Bounds
+from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
 from edge_agent.rtsp.faults import Faults, Stage
-from edge_agent.state import CameraState
+from edge_agent.state import CameraState, CameraStatus
 from tests.edge_agent.capture.conftest import MakeClip, ServeDemo, Watch
+from tests.polling import wait_until
 
 HUNG = f": tried again when one of {MOST_HUNG} calls that hang comes back"
 
@@ -97,6 +100,28 @@ def test_stop_does_not_wait_for_a_hanging_call(watch: Watch, pipe: Path) -> None
 
     assert ended == (False, True)
     assert len(late.statuses) == told
+
+
+def test_a_process_that_stood_still_blames_no_call(pipe: Path) -> None:
+    """Frozen and thawed, it gives each call its whole time again."""
+    statuses: list[CameraStatus] = []
+    camera = CameraConfig(name="yard", url=str(pipe), connect_timeout_s=0.05)
+    capture = Capture(camera, None, lambda _: None, statuses.append, patience_s=0.2)
+    capture.start()
+    wait_until(lambda: statuses, "the stage")
+    capture.supervise()
+    time.sleep(LATE_LOOK_S + 0.1)  # nobody looks
+    capture.supervise()
+    hung_at_once = capture.hung
+
+    def is_given_up() -> bool:
+        capture.supervise()
+        return capture.hung > 0
+
+    wait_until(is_given_up, "the call that hangs")
+    capture.stop(0.0)
+    assert hung_at_once == 0
+    assert [status.state for status in statuses] == [CameraState.CONNECTING, CameraState.STALLED]
 
 
 def test_a_picture_that_is_never_made(watch: Watch, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from edge_agent.rtsp.faults import Faults
 from tests.demo_cameras import DemoCameras
 from tests.edge_agent.capture.conftest import MakeClip
 
-MOST_GROWTH_BYTES = 4 << 20
+MOST_GROWTH_BYTES = 8 << 20
+"""What allocators take and give back; a picture that is kept once for each connection is more, soon."""
 CAPTURES = """
 import json, sys, threading, time
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_connections_that_end_leave_nothing(make_clip: MakeClip, count: int) -> 
     clip = make_clip("leak.mp4", "libx264", fps=25, tune="zerolatency", g="5")
     with DemoCameras() as cameras:
         urls = [cameras.serve(clip, faults=Faults(close_after_frames=3)).url for _ in range(3)]
-        watch_in_a_process("opens", 30, count, urls)
+        watch_in_a_process("opens", max(30, count // 3), count, urls)
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.soak)])
@@ -104,4 +105,4 @@ def test_failed_attempts_leave_nothing(make_clip: MakeClip, tmp_path: Path, coun
         urls = [cameras.serve(clip, credentials=Credentials(user="yard", password="secret")).url]
         urls += [cameras.serve(clip, faults=fault).url for fault in faults]
         urls += ["rtsp://127.0.0.1:1/live", "http://127.0.0.1:1/video", "rtsp://camera.invalid/live"]
-        watch_in_a_process("failed_opens", 120, count, [*urls, str(tmp_path / "missing.mp4")])
+        watch_in_a_process("failed_opens", max(60, count // 3), count, [*urls, str(tmp_path / "missing.mp4")])

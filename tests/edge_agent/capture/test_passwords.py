@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,22 @@ async def test_a_wrong_password_is_said_to_be_wrong(
         await asyncio.to_thread(watcher.wait_for_state, CameraState.STREAMING)
 
     assert status.reason == f"127.0.0.1:{port} refuses the user or the password"
+
+
+async def test_a_wrong_password_is_tried_less_and_less_often(
+    watch: Watch, demo_camera: ServeDemo, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cameras lock users out: each delay is twice the one before."""
+    monkeypatch.setattr(thread, "REFUSED_PASSWORD_DELAY_S", 0.2)
+    wrong = Credentials(user=USER, password="another")
+    async with demo_camera(clip, credentials=wrong) as camera:
+        begun_s = time.monotonic()
+        watcher = watch(camera.url, PASSWORD, user=USER)
+        counters = watcher.capture.counters
+        await asyncio.to_thread(watcher.wait_until, lambda: counters.failed_opens >= 4, "fourth attempt")
+        took_s = time.monotonic() - begun_s
+
+    assert took_s >= 0.2 + 0.4 + 0.8
 
 
 @pytest.mark.parametrize(("password", "fits"), [("a" * 122, True), ("a" * 123, False), ("/" * 41, False)])
