@@ -11,4 +11,4 @@ class CaptureError(AgentError):
         super().__init__(one_line(text))  # a part of it may be what a camera sent
         self.state = state
         self.is_away = is_away
-        """Nothing of the camera could be reached: the network may be the cause, for others too."""
+        """No connection to it could be made: what causes that may be away for others, too."""

@@ -33,13 +33,12 @@ def reach(
             failure = error
         else:
             return connection
-    # A port that is refused was reached: the camera restarts, and the network is there.
-    is_away = not isinstance(failure, ConnectionRefusedError)
     if isinstance(failure, TimeoutError):
         text = f"TCP connect: no answer from {host} port {port} within {timeout_s:g} s"
     else:
         text = f"TCP connect: {host} port {port}: {failure.strerror if failure else 'no address'}"
-    raise CaptureError(text, is_away=is_away)
+    # Refused, too: without its own network a gateway may ask elsewhere, and a recorder restarts as a whole.
+    raise CaptureError(text, is_away=True)
 
 
 def is_address(host: str) -> bool:

@@ -5,9 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
+from edge_agent import backoff
+from edge_agent.capture import attempts as attempts_of_all
 from edge_agent.capture.attempts import AT_ONCE, PROBE_INTERVAL_S, SAME_CAUSE_S, Attempts
 from edge_agent.state import CameraState
-from tests.edge_agent.capture.conftest import Watch
+from tests.demo_cameras import DemoCameras
+from tests.edge_agent.capture.conftest import MakeClip, Watch
+from tests.edge_agent.capture.mjpeg_server import MjpegCamera, serving
 
 
 class Clock:
@@ -126,13 +130,41 @@ def test_who_is_stopped_is_forgotten() -> None:
     assert woken == []
 
 
-def test_cameras_whose_names_resolve_to_nothing_are_away_together(watch: Watch) -> None:
-    """What cannot be resolved or reached counts as away; a port that is refused was reached."""
-    watchers = [watch(f"rtsp://camera{number}.invalid/live", name=f"camera{number}") for number in range(3)]
+def test_what_counts_as_away(watch: Watch) -> None:
+    """A name that is none and a port that is refused do; a camera that answers with an error does not."""
+    unknown = [watch(f"rtsp://camera{number}.invalid/live", name=f"camera{number}") for number in range(2)]
     refused = watch("rtsp://127.0.0.1:1/live")
-    for watcher in [*watchers, refused]:
-        watcher.wait_for_state(CameraState.OFFLINE)
-        watcher.wait_until(lambda of=watcher: of.capture.counters.failed_opens >= 1, "a failed attempt")
+    with serving(MjpegCamera([b""], status=404)) as camera:
+        answering = watch(camera.url)
+        for watcher in [*unknown, refused, answering]:
+            watcher.wait_for_state(CameraState.OFFLINE)
+            watcher.wait_until(lambda of=watcher: of.capture.counters.failed_opens >= 2, "two attempts")
 
     longest_s = watch.attempts.away("another", lambda: None)
-    assert longest_s == (len(watchers) + 1) * PROBE_INTERVAL_S
+    assert longest_s == (len(unknown) + 2) * PROBE_INTERVAL_S
+
+
+def test_the_first_that_answers_wakes_the_others(
+    watch: Watch, make_clip: MakeClip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever delays they had come to: a recorder restarts, and all of its channels are back at once."""
+    monkeypatch.setattr(backoff, "FIRST_DELAY_S", 600.0)
+    monkeypatch.setattr(backoff, "YOUNG_LIMIT_S", 600.0)
+    monkeypatch.setattr(backoff, "OLD_LIMIT_S", 600.0)
+    monkeypatch.setattr(attempts_of_all, "PROBE_INTERVAL_S", 200.0)
+    clip = make_clip("recorder.mp4", "libx264", tune="zerolatency", g="5")
+    with DemoCameras() as cameras:
+        recorder = cameras.serve(clip)
+        url, port = recorder.url, recorder.port
+        cameras.close(recorder)
+        channels = [watch(url, name=f"channel{number}") for number in range(5)]
+        for channel in channels:
+            channel.wait_for_state(CameraState.OFFLINE)
+        cameras.serve(clip, port=port)
+        first = watch(url, name="first")
+        watch.attempts.away(first.capture, lambda: None)
+        first.wait_for_state(CameraState.STREAMING)
+        watch.attempts.reached(first.capture)
+        for channel in channels:
+            channel.wait_for_state(CameraState.STREAMING)
+        watch.stop()
