@@ -16,7 +16,7 @@ HEAD_START_S = 5.0
 SAME_CAUSE_S = 20.0
 """Cameras that cannot be reached since about the same time, this much apart, have one cause."""
 PROBE_INTERVAL_S = 2.0
-"""How often, all of them together, cameras with one cause are tried."""
+"""From one to the next, cameras with one cause are tried so far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Attempts:
         self._numbers = itertools.count()
         self._waiting: list[tuple[float, int]] = []
         self._next_s = -math.inf
+        self._probe_s = -math.inf
         self._away: dict[Hashable, _Away] = {}
 
     def turn(self, stopping: threading.Event, *, was_well: bool) -> bool:
@@ -79,7 +80,13 @@ class Attempts:
             known = self._away.get(camera)
             away = self._away[camera] = _Away(known.since_s if known else self._clock(), wake)
             together = sum(_same_cause(away, other) for other in self._away.values())
-        return together * PROBE_INTERVAL_S if together > 1 else math.inf
+            if together == 1:
+                return math.inf
+            now_s = self._clock()
+            self._probe_s = max(now_s, self._probe_s) + PROBE_INTERVAL_S
+            if self._probe_s > now_s + together * PROBE_INTERVAL_S:
+                self._probe_s = now_s + PROBE_INTERVAL_S
+            return self._probe_s - now_s
 
     def reached(self, camera: Hashable) -> None:
         """Note that a camera answers: those that went away with it are woken."""

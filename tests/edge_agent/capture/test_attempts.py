@@ -1,7 +1,7 @@
 """Whose turn it is to be tried, and who is woken when a common cause is over."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import pytest
 
@@ -108,13 +108,16 @@ def test_who_went_away_together_comes_back_together() -> None:
     clock.now_s += SAME_CAUSE_S / 2
     together_s = away("yard"), away("gate")
     clock.now_s += 600.0
-    later_s = away("door")
+    later_s = [away("door"), away("yard"), away("gate")]
+    clock.now_s += PROBE_INTERVAL_S
+    later_s.append(away("door"))
     attempts.reached("yard")
     attempts.reached("yard")
 
     assert alone_s == float("inf")
-    assert together_s == (2 * PROBE_INTERVAL_S, 3 * PROBE_INTERVAL_S)
-    assert later_s == 3 * PROBE_INTERVAL_S
+    assert together_s == (PROBE_INTERVAL_S, 2 * PROBE_INTERVAL_S)
+    # One after the other, again and again: never two at the same time.
+    assert later_s == [number * PROBE_INTERVAL_S for number in (1, 2, 3, 3)]
     assert woken == ["door", "gate"]
 
 
@@ -130,18 +133,26 @@ def test_who_is_stopped_is_forgotten() -> None:
     assert woken == []
 
 
-def test_what_counts_as_away(watch: Watch) -> None:
+def test_what_counts_as_away(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is none and a port that is refused do; a camera that answers with an error does not."""
+    away: set[str] = set()
+    note = Attempts.away
+
+    def noted(attempts: Attempts, camera: Hashable, wake: Callable[[], None]) -> float:
+        away.add(threading.current_thread().name)
+        return note(attempts, camera, wake)
+
+    monkeypatch.setattr(Attempts, "away", noted)
     unknown = [watch(f"rtsp://camera{number}.invalid/live", name=f"camera{number}") for number in range(2)]
     refused = watch("rtsp://127.0.0.1:1/live")
     with serving(MjpegCamera([b""], status=404)) as camera:
-        answering = watch(camera.url)
+        answering = watch(camera.url, name="answering")
         for watcher in [*unknown, refused, answering]:
             watcher.wait_for_state(CameraState.OFFLINE)
             watcher.wait_until(lambda of=watcher: of.capture.counters.failed_opens >= 2, "two attempts")
+    watch.stop()
 
-    longest_s = watch.attempts.away("another", lambda: None)
-    assert longest_s == (len(unknown) + 2) * PROBE_INTERVAL_S
+    assert away == {"capture-camera0", "capture-camera1", "capture-yard"}
 
 
 def test_the_first_that_answers_wakes_the_others(
