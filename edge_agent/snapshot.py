@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from edge_agent.agent import Agent
 from edge_agent.camera_runner import CameraRunner
+from edge_agent.errors import one_line
 from edge_agent.live import LiveConfiguration
 from edge_agent.spool.spool import Spool
 from edge_agent.state import CameraState
@@ -77,8 +79,9 @@ class Snapshots:
                 "reason": "" if server.connected else server.text.removeprefix("not connected: "),
                 "since": _instant(server.since_unix_s or self._begun_unix_s),
                 "for_s": _ago(server.since_s or self._begun_s),
-                "version": facts.version if facts else "",
-                "detector": facts.detector if facts else "",
+                "version": one_line(facts.version) if facts else "",
+                "detector": one_line(unquote(facts.detector)) if facts else "",
+                "input_wh": facts.input_wh if facts else None,
             },
             "spool": self._records(),
             "cameras": cameras,
@@ -107,7 +110,8 @@ def _camera(name: str, runner: CameraRunner) -> dict[str, Any]:
         "fps": round(figures.fps, 1),
         "wanted_fps": camera.fps,
         "latency_ms": {"p50": _rounded(figures.latency_p50_ms), "p99": _rounded(figures.latency_p99_ms)},
-        "sees": figures.sees,
+        # A label is what a server has sent, and goes to a terminal.
+        "sees": {one_line(label): count for label, count in figures.sees.items()},
         "dropped": {reason: count for reason, count in sorted(runner.dropped.items()) if count},
         **runner.data_use(),
         "capture": runner.counters,

@@ -1,7 +1,7 @@
 """What stands between a camera and its frames; a camera that streams well is asked of the agent alone."""
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,16 +41,36 @@ class Look:
     fps: float = 0.0
     first_keyframe_s: float | None = None
     keyframe_period_s: float | None = None
+    pictures: int = 0
+    damaged: int = 0
+    """Of these, how many had lost packets."""
 
 
 def check_camera(
-    camera: CameraConfig, password: str | None, told: dict[str, Any] | None
+    camera: CameraConfig,
+    password: str | None,
+    told: dict[str, Any] | None,
+    input_wh: Sequence[int] | None = None,
 ) -> Iterator[Finding]:
-    """Look at a camera; `told` is what the running agent says of it."""
+    """Look at a camera.
+
+    Args:
+        camera: as it is configured.
+        password: its password.
+        told: what the running agent says of it.
+        input_wh: pixels that the server's model looks at, where that is known.
+
+    """
     subject = f"camera {camera.name}"
     if not camera.enabled:
         yield note(subject, "is disabled", f"edge-agent enable {camera.name}")
         return
+    if camera.max_width is not None and input_wh is not None and camera.max_width < input_wh[0]:
+        yield note(
+            subject,
+            f"--max-width {camera.max_width} is less than the model's {input_wh[0]} px: detail is lost",
+            f"edge-agent set-camera {camera.name} --max-width {input_wh[0]}",
+        )
     if told is not None and told["state"] in STREAMS:
         yield from _as_told(subject, camera, told)
         return
@@ -65,7 +85,7 @@ def check_camera(
         reachable = yield from _reachable(subject, camera)
         if not reachable:
             return
-    yield from _tried(subject, camera, password)
+    yield from _tried(subject, camera, password, input_wh)
 
 
 def _reachable(subject: str, camera: CameraConfig) -> Generator[Finding, None, bool]:
@@ -83,7 +103,9 @@ def _reachable(subject: str, camera: CameraConfig) -> Generator[Finding, None, b
     return True
 
 
-def _tried(subject: str, camera: CameraConfig, password: str | None) -> Iterator[Finding]:
+def _tried(
+    subject: str, camera: CameraConfig, password: str | None, input_wh: Sequence[int] | None
+) -> Iterator[Finding]:
     bounded = replace(
         camera,
         connect_timeout_s=min(camera.connect_timeout_s, LONGEST_STAGE_S),
@@ -97,6 +119,11 @@ def _tried(subject: str, camera: CameraConfig, password: str | None) -> Iterator
         yield problem(subject, str(error), _advice(camera, error))
         return
     yield from _of_look(subject, camera, look)
+    if input_wh is not None and 0 < look.width < input_wh[0] and look.height < input_wh[1]:
+        size = f"{input_wh[0]} x {input_wh[1]} px"
+        yield note(
+            subject, f"its pictures are smaller than the model's {size}", "choose a larger stream in it"
+        )
 
 
 def _looked(source: Source, begun_s: float) -> Look:
@@ -108,6 +135,8 @@ def _looked(source: Source, begun_s: float) -> Look:
         packet = coded.packet
         if packet.size == 0:
             break
+        look.pictures += 1
+        look.damaged += packet.is_corrupt
         presentation_s = source.presentation_s(packet.pts)
         times_s.append(coded.arrived_s if presentation_s is None else presentation_s)
         if packet.is_keyframe or source.is_intra_only:
@@ -146,6 +175,7 @@ def _of_look(subject: str, camera: CameraConfig, look: Look) -> Iterator[Finding
         return
     yield ok(subject, f"{look.codec}{over}{size}, {look.fps:.1f} frames/s")
     yield from _rate(subject, camera, look.fps)
+    yield from _loss(subject, camera, look.damaged, look.pictures)
     period_s = look.keyframe_period_s
     if period_s is None and look.first_keyframe_s > LONG_GOP_S:
         period_s = look.first_keyframe_s
@@ -179,14 +209,19 @@ def _as_told(subject: str, camera: CameraConfig, told: dict[str, Any]) -> Iterat
         yield ok(subject, f"streams for {told['for_s']:.0f} s; {told['fps']:.1f} answered frames/s")
     capture = told["capture"]
     packets, corrupt = capture.get("packets", 0), capture.get("frames_corrupt", 0)
-    if packets >= LEAST_PACKETS and corrupt > MUCH_LOSS * packets:
-        advice = "see cable and Wi-Fi"
-        if camera.transport == "udp":
-            advice = f"edge-agent set-camera {camera.name} --transport tcp; {advice}"
-        yield note(subject, f"{corrupt} of {packets} pictures were damaged on their way", advice)
+    if packets >= LEAST_PACKETS:
+        yield from _loss(subject, camera, corrupt, packets)
     seen, thinned = capture.get("frames_seen", 0), capture.get("frames_thinned", 0)
     if told["for_s"] >= SETTLED_S and camera.motion == "off" and thinned == 0 and seen > 0:
         yield from _rate(subject, camera, told["fps"])
+
+
+def _loss(subject: str, camera: CameraConfig, damaged: int, pictures: int) -> Iterator[Finding]:
+    if damaged > MUCH_LOSS * pictures:
+        advice = "see cable and Wi-Fi"
+        if camera.transport == "udp":
+            advice = f"edge-agent set-camera {camera.name} --transport tcp; {advice}"
+        yield note(subject, f"{damaged} of {pictures} pictures were damaged on their way", advice)
 
 
 def _rate(subject: str, camera: CameraConfig, fps: float) -> Iterator[Finding]:

@@ -146,6 +146,7 @@ def _of_cameras(
     config_path: Path, config: AgentConfig, names: Sequence[str], status: dict[str, Any] | None
 ) -> list[_Check]:
     told = {camera["name"]: camera for camera in status["cameras"]} if status else {}
+    input_wh = status["server"].get("input_wh") if status else None
     try:
         secrets = Secrets.load(config_path)
     except ConfigError as error:
@@ -153,7 +154,8 @@ def _of_cameras(
         return [_Check("configuration", lambda: [problem("configuration", reason, "run it with sudo")], 1.0)]
 
     def work(name: str) -> Work:
-        return lambda: camera_check.check_camera(config.cameras[name], secrets.password(name), told.get(name))
+        camera, password = config.cameras[name], secrets.password(name)
+        return lambda: camera_check.check_camera(camera, password, told.get(name), input_wh)
 
     chosen = [name for name in config.cameras if not names or name in names]
     return [_Check(f"camera {name}", work(name), CAMERA_TIMEOUT_S) for name in chosen]

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
+from urllib.parse import unquote
 
 import grpc
 
@@ -163,7 +164,7 @@ def _asked_for(
 
 def _facts(facts: wire.Facts) -> Finding:
     own = version("camera-ai")
-    detector = f"detector {facts.detector or 'unknown'}"
+    detector = f"detector {one_line(unquote(facts.detector)) or 'unknown'}"
     size = f", model input {facts.input_wh[0]} x {facts.input_wh[1]} px" if facts.input_wh else ""
     if facts.version and facts.version.split(".")[:2] != own.split(".")[:2]:
         return note(

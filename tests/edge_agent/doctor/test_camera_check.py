@@ -30,9 +30,13 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def examined(
-    url: str, password: str | None = None, told: dict[str, Any] | None = None, **options: Any
+    url: str,
+    password: str | None = None,
+    told: dict[str, Any] | None = None,
+    input_wh: tuple[int, int] | None = None,
+    **options: Any,
 ) -> list[Finding]:
-    return list(check_camera(CameraConfig(name="yard", url=url, **options), password, told))
+    return list(check_camera(CameraConfig(name="yard", url=url, **options), password, told, input_wh))
 
 
 def told(state: str, reason: str = "", **others: Any) -> dict[str, Any]:
@@ -56,6 +60,9 @@ def test_a_camera_that_is_well(cameras: DemoCameras, walkers: Path) -> None:
     assert any("10.0 frames/s come; wanted are 25" in text for text in texts)
     assert any("--decode keyframes gives" in text for text in texts)
     assert any("narrower than --max-width 1920" in text for text in texts)
+    small = [finding.found for finding in examined(camera.url, input_wh=(1280, 1280), max_width=640)]
+    assert "--max-width 640 is less than the model's 1280 px: detail is lost" in small
+    assert "its pictures are smaller than the model's 1280 x 1280 px" in small
 
 
 @pytest.mark.parametrize(
