@@ -22,6 +22,9 @@ class _Trouble(Enum):
     THINNED = 5
 
 
+SILENCE = frozenset({_Trouble.NOT_CONNECTED, _Trouble.NO_ANSWER})
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """How things stand with the uplink."""
@@ -46,6 +49,7 @@ class Lateness:
         self._server_s = 0.0
         self._late = 0.0
         self._stale = 0.0
+        self._has_answer = False
         self._told: _Trouble | None = None
         self._seen: _Trouble | None = None
         self._seen_since_s = 0.0
@@ -55,9 +59,14 @@ class Lateness:
         if self._waits_since_s is None:
             self._waits_since_s = now_s
 
+    def connected(self) -> None:
+        """Note that frames can go from now on: what waited before could not be answered."""
+        self._waits_since_s = None
+
     def answered(self, latency_s: float, server_s: float, *, is_stale: bool) -> None:
         """Note an answer: its time since capture, the server's part of it, and whether nobody has looked."""
         self._waits_since_s = None
+        self._has_answer = True
         self._latency_s += LATEST * (latency_s - self._latency_s)
         self._server_s += LATEST * (server_s - self._server_s)
         self._late += LATEST * ((latency_s > self.max_age_s) - self._late)
@@ -68,11 +77,19 @@ class Lateness:
         trouble = self._trouble(carried, now_s)
         if trouble is not self._seen:
             self._seen, self._seen_since_s = trouble, now_s
-        if trouble is self._told or now_s - self._seen_since_s < _patience_s(trouble):
+        if trouble is self._told or now_s - self._seen_since_s < self._patience_s(trouble):
             return False
+        if trouble is None and self._told in SILENCE and not self._has_answer:
+            return False  # a new call is no answer yet
         self._told = trouble
+        self._has_answer = False
         self.reason = self._in_words(trouble, carried, now_s)
         return True
+
+    def _patience_s(self, trouble: _Trouble | None) -> float:
+        if trouble in SILENCE and self._told is None:
+            return 0.0  # it has waited
+        return BEGIN_S if trouble else END_S
 
     def _trouble(self, carried: Carried, now_s: float) -> _Trouble | None:
         waits_s = 0.0 if self._waits_since_s is None else now_s - self._waits_since_s
@@ -104,9 +121,3 @@ class Lateness:
             case _Trouble.THINNED:
                 sent_fps = carried.step.rate * carried.wanted_fps
                 return f"{uplink}: {sent_fps:.1f} of {carried.wanted_fps:g} frames a second are sent"
-
-
-def _patience_s(trouble: _Trouble | None) -> float:
-    if trouble in (_Trouble.NO_ANSWER, _Trouble.NOT_CONNECTED):
-        return 0.0  # these have waited
-    return BEGIN_S if trouble else END_S

@@ -98,6 +98,11 @@ class Lane:
         self.fps, self.is_watched = fps, is_watched
         self.steps.want(self.steps.quality, fps)
 
+    def open(self) -> None:
+        """Note that there is a call to send frames on."""
+        self.is_open = True
+        self._lateness.connected()
+
     def offer(self, frame: Frame, now_s: float) -> str:
         """Take the camera's latest frame; gives the reason why the one that waited is dropped, if one did."""
         is_over_budget = self._uplink.is_over_budget(self, now_s)
@@ -203,7 +208,7 @@ class Uplink:
             self._channel = channel
             self.throughput = Throughput()
         self.throughput.short_message(round_trip_s)
-        lane.is_open = True
+        lane.open()
         self.pump()
 
     def is_over_budget(self, lane: Lane, now_s: float) -> bool:

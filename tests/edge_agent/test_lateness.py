@@ -85,6 +85,30 @@ def test_silence_and_no_connection_are_told_after_some_seconds() -> None:
     assert camera.told == ["no answer from the server for 4 s", "the server is not connected", ""]
 
 
+def test_a_new_connection_begins_with_patience() -> None:
+    """What could not go was not without an answer; and it takes an answer to be well again."""
+    camera = Camera()
+    camera.run(1)
+    camera.run(20, replace(WELL, is_connected=False), latency_s=None)
+    camera.lateness.connected()
+    camera.now_s += 9
+    camera.run(3, latency_s=None)
+    assert camera.told == ["the server is not connected"]
+    camera.run(5)
+    assert camera.told[1:] == [""]
+
+
+def test_calls_that_begin_again_and_again_without_an_answer_do_not_flicker() -> None:
+    """The server takes every call and answers none: that is one trouble, for as long as it lasts."""
+    camera = Camera()
+    camera.run(5)
+    for _ in range(10):
+        camera.run(11, latency_s=None)
+        camera.run(0.5, replace(WELL, is_connected=False), latency_s=None)
+        camera.lateness.connected()
+    assert camera.told == ["no answer from the server for 4 s"]
+
+
 def test_fewer_frames_for_want_of_an_uplink_are_told_for_want_of_a_budget_not() -> None:
     """A budget is meant; smaller pictures that come in time are no trouble."""
     smaller, fewer = Step(40, 0.5, 1.0), Step(40, 0.35, 0.24)
