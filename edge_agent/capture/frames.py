@@ -151,7 +151,9 @@ class FrameMaker:
         """Decide whether a picture is decoded at all."""
         presentation_s = source.presentation_s(coded.packet.pts) if source.kind == "file" else None
         at_s = coded.arrived_s if presentation_s is None else presentation_s
-        return self._choice.wants(source.picture_kind(coded.packet), at_s, self._now.fps)
+        is_chosen = self._choice.wants(source.picture_kind(coded.packet), at_s, self._now.fps)
+        source.may_rest = self._choice.least is PictureKind.KEYFRAME
+        return is_chosen
 
     def _thinned_then_decoded(self, source: Source, coded: CodedPicture) -> Iterator[Frame]:
         packet = coded.packet
