@@ -148,6 +148,55 @@ async def test_the_picture_changes_its_size(h264_clip: Path, tmp_path: Path) -> 
     assert times == pytest.approx([number / FPS for number in range(1, 35)], abs=1e-4)
 
 
+async def test_closing_on_get_parameter(h264_clip: Path) -> None:
+    """The stream comes until the viewer asks; then the connection ends."""
+    faults = Faults(closes_on_get_parameter=True)
+    async with DemoCamera(h264_clip, faults=faults) as camera, HandViewer(camera.url) as viewer:
+        await viewer.play()
+        await viewer.pictures(3)
+        viewer.send("GET_PARAMETER")
+        assert await viewer.hears_end()
+
+
+async def test_dripping(h264_clip: Path) -> None:
+    """What comes before is answered as ever; then byte after byte, so that no answer is whole in time."""
+    faults = Faults(drips_from="DESCRIBE")
+    async with DemoCamera(h264_clip, faults=faults) as camera, HandViewer(camera.url) as viewer:
+        assert (await viewer.ask("OPTIONS")).status == 200
+        viewer.send("DESCRIBE")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(viewer.answer(), SILENCE_S)
+        assert not await viewer.hears_nothing_for(SILENCE_S)
+
+
+async def test_a_picture_without_end(h264_clip: Path) -> None:
+    """After so many pictures only pieces come, all with the timestamp of the last one."""
+    faults = Faults(endless_after_frames=4)
+    async with DemoCamera(h264_clip, faults=faults) as camera, HandViewer(camera.url) as viewer:
+        await viewer.play()
+        last = (await viewer.pictures(4))[-1][-1]
+        viewer.send("GET_PARAMETER")
+        await viewer.answer()
+        await asyncio.sleep(SILENCE_S)  # the time in which whole pictures would come
+        viewer.send("GET_PARAMETER")
+        await viewer.answer()
+        pieces = viewer.packets
+
+    assert len(pieces) > 3
+    assert {(piece.timestamp, piece.ends_picture) for piece in pieces} == {(last.timestamp, False)}
+
+
+async def test_parameter_sets_nowhere(h264_clip: Path) -> None:
+    """Neither the SDP has them nor the stream."""
+    faults = Faults(parameter_sets="nowhere")
+    async with DemoCamera(h264_clip, faults=faults) as camera, HandViewer(camera.url) as viewer:
+        assert b"sprop" not in (await viewer.ask("DESCRIBE")).body
+        await viewer.play()
+        found = set().union(*(units(picture) for picture in await viewer.pictures(11)))
+    assert found >= {KEYFRAME, 1}
+    assert not found & PARAMETER_SETS
+
+
 @pytest.mark.parametrize("kind", sorted(MALFORMED_SDP))
 async def test_malformed_sdp(h264_clip: Path, kind: str) -> None:
     """The SDP is wrong in the way that was set; libav shows pictures all the same, or refuses in time."""
