@@ -1,5 +1,6 @@
 """Which pictures of a stream are decoded."""
 
+import asyncio
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, pairwise
@@ -16,6 +17,7 @@ from edge_agent.capture.opening import open_source
 from edge_agent.config import CameraConfig, Decode
 from edge_agent.frame import Frame
 from edge_agent.wanted import Wanted
+from tests.edge_agent.capture.conftest import ServeDemo, Watch
 from tests.edge_agent.capture.test_frames import FileTimes, shown
 
 KEY, REFERENCE, OTHER = PictureKind
@@ -181,3 +183,17 @@ def test_higher_layers_of_hevc() -> None:
 def test_heads_that_say_nothing(codec: str, extradata: bytes | None, head: bytes) -> None:
     """What cannot be told may be built on."""
     assert PictureKinds(codec, extradata).kind(head, is_keyframe=False) is REFERENCE
+
+
+async def test_keyframes_of_a_live_camera(demo_camera: ServeDemo, watch: Watch, clip: Path) -> None:
+    """They come in time although most of what the camera sends is not even looked at at once."""
+    async with demo_camera(clip) as camera:
+        watcher = watch(camera.url, decode="keyframes", fps=60, jpeg_quality=95)
+        await asyncio.to_thread(watcher.wait_for_frames, 5)
+    counters = watcher.capture.counters
+
+    assert counters.frames_skipped >= 12
+    assert counters.frames_seen <= len(watcher.frames) + 1
+    ages_s = [at - frame.captured_s for at, frame in zip(watcher.delivered_s, watcher.frames, strict=True)]
+    assert max(ages_s) < 2.0
+    assert set(shown(clip, watcher.frames)) <= set(range(0, 40, 5))
