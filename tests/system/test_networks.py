@@ -19,7 +19,6 @@ from tests.system.conftest import Gateway
 CAMERAS = 16
 RETURN_S = 8.0
 """After the link is back: SYNs that are sent again, at most two seconds apart, and 16 turns."""
-CAMERA_HOST, GATEWAY_HOST = "10.213.77.2", "10.213.77.1"
 
 
 class CameraNetwork:
@@ -28,13 +27,15 @@ class CameraNetwork:
     def __init__(self) -> None:
         self.name = f"cameras{os.getpid()}"
         self.link = f"cam{os.getpid() % 100000}"
+        subnet = f"10.213.{os.getpid() % 250}"  # tests may run beside each other
+        self.gateway_host, self.camera_host = f"{subnet}.1", f"{subnet}.2"
 
     def set_up(self) -> None:
         """Make it; raises CalledProcessError where that is not allowed."""
         self._ip("netns", "add", self.name)
         self._ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        self._ip("address", "add", f"{GATEWAY_HOST}/30", "dev", self.link)
-        self._ip("-n", self.name, "address", "add", f"{CAMERA_HOST}/30", "dev", "eth0")
+        self._ip("address", "add", f"{self.gateway_host}/30", "dev", self.link)
+        self._ip("-n", self.name, "address", "add", f"{self.camera_host}/30", "dev", "eth0")
         self._ip("-n", self.name, "link", "set", "eth0", "up")
         self.up()
 
@@ -85,7 +86,14 @@ def test_the_network_goes_and_comes_back(
 ) -> None:
     """Sixteen cameras behind a link that is cut: told as lost, back within seconds, in turn."""
     clip = make_clip(tmp_path / "clip.mp4", fps=10, size=(160, 120))
-    demo = (script("edge-agent"), "demo-camera", str(clip), "--listen", f"{CAMERA_HOST}:0", "--insecure")
+    demo = (
+        script("edge-agent"),
+        "demo-camera",
+        str(clip),
+        "--listen",
+        f"{network.camera_host}:0",
+        "--insecure",
+    )
     camera = Program("ip", "netns", "exec", network.name, *demo)
     with contextlib.ExitStack() as ending:
         ending.callback(camera.kill)
