@@ -185,6 +185,7 @@ def test_heads_that_say_nothing(codec: str, extradata: bytes | None, head: bytes
     assert PictureKinds(codec, extradata).kind(head, is_keyframe=False) is REFERENCE
 
 
+@pytest.mark.parametrize("clip", ["h264 mp4", "hevc mp4"], indirect=True)
 async def test_keyframes_of_a_live_camera(demo_camera: ServeDemo, watch: Watch, clip: Path) -> None:
     """They come in time although most of what the camera sends is not even looked at at once."""
     async with demo_camera(clip) as camera:
