@@ -46,6 +46,7 @@ class Agent:
         self.facts: wire.Facts | None = None
         self.uploader: Uploader | None = None
         self._uploading: asyncio.Task[None] | None = None
+        self._server = server
         self._on_record = on_record
         # Of the configuration, in its order; those that are disabled too.
         self._cameras: dict[str, CameraRunner] = {}
@@ -72,6 +73,8 @@ class Agent:
     def use(self, server: ServerConfig, authorities: bytes | None, gateway: str) -> None:
         """Go over to this server; captures go on. Raises ConfigError for authorities that cannot be used."""
         self._connection.use(server, authorities, gateway)
+        if server != self._server:
+            self._server, self.facts = server, None
         if self.uploader is not None:
             self.uploader.gateway = gateway
         for runner in self._cameras.values():

@@ -11,6 +11,8 @@ from rich.text import Text
 
 COLUMNS = ("camera", "state", "for", "fps", "p50", "p99", "dropped", "kbit/s", "MB/day", "sends", "sees")
 FIGURES = frozenset(COLUMNS[2:9])
+# Where there is room for the reasons of what was dropped.
+WIDE = 160
 # What a narrower terminal goes without.
 DISPENSABLE = ((130, frozenset({"sends", "MB/day"})), (95, frozenset({"sees", "p99", "kbit/s"})))
 
@@ -56,6 +58,8 @@ def drawn(status: Status, width: int) -> RenderableType:
         table.add_column(heading, justify="right" if heading in FIGURES else "left", no_wrap=True)
     for camera in status["cameras"]:
         row = dict(zip(COLUMNS, cells(camera), strict=True))
+        if width >= WIDE and camera["dropped"]:
+            row["dropped"] = ", ".join(f"{count} {reason}" for reason, count in camera["dropped"].items())
         table.add_row(*(Text(row[column]) for column in shown))
     problems = [Text(f"! {problem}") for problem in status["problems"]]
     return Group(*lines, table, *problems)

@@ -79,6 +79,7 @@ def test_the_whole_status_names_what_is_not_well() -> None:
     assert "gateway shop-7: edge-agent 0.1.0, up 1 d 1 h" in text
     assert "server central:1: not connected: [down] for now, for 5 s" in text
     assert "records: 3 waiting, 5 uploaded, 0 dropped, 0 refused" in text
+    assert "2 stale, 3 superseded" in text
     assert "! camera yard: offline: [nothing] there" in text
     assert "[bold]door" in text
 
