@@ -1,8 +1,9 @@
 """The commands that speak with the running agent: status, report-reading."""
 
 import json
-from collections.abc import Iterator
-from typing import Annotated, Any
+import time
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -12,6 +13,8 @@ from edge_agent.errors import UsageError
 app = typer.Typer()
 
 NOT_WELL_EXIT_CODE = 3
+WATCH: dict[str, Any] = {"command": "status", "watch": True}
+RETRY_S = 1.0
 # Where no terminal says how wide it is: lines are not to be cut for a file.
 WIDE_CHARACTERS = 200
 
@@ -35,12 +38,10 @@ def status(
         else:
             _print(told)
         raise typer.Exit(NOT_WELL_EXIT_CODE if told["problems"] else 0)
-    following = answers(settings.config, {"command": "status", "watch": True})
-    if as_json:
-        for told in following:
-            typer.echo(json.dumps(told))
-    else:
-        _repaint(following)
+    if not as_json:
+        _repaint(settings.config)
+    for told in answers(settings.config, WATCH):
+        typer.echo(json.dumps(told))
 
 
 @app.command("report-reading")
@@ -80,15 +81,24 @@ def _print(told: dict[str, Any]) -> None:
     console.print(drawn(told, console.width))
 
 
-def _repaint(following: Iterator[dict[str, Any]]) -> None:
+def _repaint(config_path: Path) -> NoReturn:
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
+    from edge_agent.control.client import answers
+    from edge_agent.control.protocol import NoAgentError
     from edge_agent.table import drawn
 
     console = Console()
     if not console.is_terminal:
         raise UsageError("--watch needs a terminal; into a file or program give --json as well")
-    with Live(console=console, auto_refresh=False, screen=False) as live:
-        for told in following:
-            live.update(drawn(told, console.width), refresh=True)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            try:
+                for told in answers(config_path, WATCH):
+                    live.update(drawn(told, console.width), refresh=True)
+            except NoAgentError as error:
+                # It is perhaps being upgraded: whoever watches wants to see it come back.
+                live.update(Text(str(error)), refresh=True)
+            time.sleep(RETRY_S)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -246,6 +247,32 @@ def test_readings_of_devices_and_a_status_for_people(running: Gateway) -> None:
 def _records(gateway: Gateway) -> int:
     told = Asked(gateway).told["spool"]
     return int(told["waiting"]) + int(told["uploaded"])
+
+
+def test_who_watches_sees_the_agent_end_and_come_back(running: Gateway) -> None:
+    """On a terminal, until Ctrl-C."""
+    ours, its = pty.openpty()
+    whole = [script("edge-agent"), "--config", str(running.config), "status", "--watch"]
+    watching = subprocess.Popen(whole, stdin=its, stdout=its, stderr=its, start_new_session=True)
+    os.close(its)
+
+    def wait_for(text: str) -> None:
+        shown = ""
+        while text not in shown:
+            shown += os.read(ours, 4096).decode(errors="replace")
+
+    wait_for("streaming")
+    running.stop()
+    wait_for("no agent runs")
+    running.start()
+    wait_for("streaming")
+    watching.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):
+        while os.read(ours, 4096):
+            pass
+    os.close(ours)
+
+    assert watching.wait(10) == 130
 
 
 # The interpreter may lie where others may not go: what is needed is imported before.
