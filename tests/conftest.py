@@ -20,6 +20,9 @@ pytest_plugins = ["tests.disks", "tests.gstreamer.plugin"]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# What starts the tests may have it ignored (nohup), and programs inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 ROOT = Path(__file__).parent.parent
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 15.0

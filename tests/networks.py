@@ -104,9 +104,13 @@ class Networks:
 
     def agent(self, *arguments: str) -> Program:
         """Start the edge agent."""
-        agent = Program(*self.gateway.command(script("edge-agent"), *arguments))
-        self.programs.callback(agent.kill)
-        return agent
+        return self.start(self.gateway, script("edge-agent"), *arguments)
+
+    def start(self, where: Namespace, *command: str) -> Program:
+        """Start a program in one of the two."""
+        program = Program(*where.command(*command))
+        self.programs.callback(program.kill)
+        return program
 
 
 class InsideServer(ServerProgram):

@@ -94,9 +94,11 @@ class FileFactory(GstRtspServer.RTSPMediaFactory):
         shift_ns = rounds * self._length_ns - self._start_ns
         # Not copy(): the bindings make it another reference, and the times would be shifted again and again.
         buffer = self._buffers[index].copy_deep()
-        buffer.pts += shift_ns
+        # A time that is none stays none; one before the beginning is the beginning.
+        if buffer.pts != Gst.CLOCK_TIME_NONE:
+            buffer.pts = max(0, buffer.pts + shift_ns)
         if buffer.dts != Gst.CLOCK_TIME_NONE:
-            buffer.dts += shift_ns
+            buffer.dts = max(0, buffer.dts + shift_ns)
         self._next += 1
         source.emit("push-buffer", buffer)
 

@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,22 @@ class Gateway:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start(self, env: dict[str, str] | None = None, log_level: str = "info") -> Program:
-        """Start `edge-agent run` with a results file, and with these variables beside the others."""
-        command = [script("edge-agent"), "--log-level", log_level, "--config", str(self.config), "run"]
+    def start(
+        self, env: dict[str, str] | None = None, log_level: str = "info", inside: Sequence[str] = ()
+    ) -> Program:
+        """Start `edge-agent run` with a results file, and with these variables beside the others.
+
+        `inside` is the command, if any, that runs another one elsewhere.
+        """
+        command = [
+            *inside,
+            script("edge-agent"),
+            "--log-level",
+            log_level,
+            "--config",
+            str(self.config),
+            "run",
+        ]
         self._agent = Program(*command, "--results", str(self.results_path), env=env)
         return self._agent
 
