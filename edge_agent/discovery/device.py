@@ -27,6 +27,8 @@ MOST_ANSWER_BYTES = 512 * 1024
 MOST_PROFILES = 16
 AT_ONCE = 8
 STREAM_SCHEMES = ("rtsp", "rtsps")
+# Headers that speak of an answer's body as it came.
+REPLACED = frozenset((b"content-type", b"content-length", b"transfer-encoding", b"content-encoding"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +146,14 @@ class _OneHost(httpx.AsyncBaseTransport):
                     raise httpx.ReadError(f"found an answer of more than {MOST_ANSWER_BYTES} bytes")
         finally:
             await response.aclose()
+        # What the library reads has to be what was checked: it would decode by the charset that is told.
+        text = body.decode("utf-8", "replace")
         try:
-            check_xml(bytes(body))
+            check_xml(text)
         except XmlBoundsError as error:
             raise httpx.DecodingError(str(error), request=request) from None
-        return httpx.Response(response.status_code, headers=response.headers, content=bytes(body))
+        headers = [(key, value) for key, value in response.headers.raw if key.lower() not in REPLACED]
+        return httpx.Response(response.status_code, headers=headers, text=text)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -138,11 +138,12 @@ def _send(sockets: Iterable[socket.socket]) -> None:
 def _take(data: bytes, sender: str, answers: dict[tuple[str, str], Device]) -> None:
     if len(data) > MOST_ANSWER_BYTES:
         return
+    text = data.decode("utf-8", "replace")
     try:
-        check_xml(data)
+        check_xml(text)
     except XmlBoundsError:
         return
-    matches = wsdiscovery.parse_probe_matches(data.decode("utf-8", "replace"))
+    matches = wsdiscovery.parse_probe_matches(text)
     for match in matches[:MOST_OF_ONE_ADDRESS]:
         device = Device(
             sender,

@@ -11,10 +11,11 @@ class XmlBoundsError(Exception):
     """The document is not what a camera sends."""
 
 
-def check_xml(data: bytes) -> None:
+def check_xml(text: str) -> None:
     """Raise XmlBoundsError for a document that could cost much; one that is malformed is left to the library.
 
-    Searching a document takes time by its depth times its elements; entities would multiply both.
+    Searching a document takes time by its depth times its elements; entities would multiply both. It is text,
+    the very same that the library parses: of bytes each could make another document, by another encoding.
     """
     depth = elements = 0
 
@@ -39,6 +40,6 @@ def check_xml(data: bytes) -> None:
     parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = declaration
     try:
-        parser.Parse(data, True)
+        parser.Parse(text, True)
     except (expat.ExpatError, ValueError, LookupError):
         return
