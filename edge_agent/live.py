@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # A change is taken in when two looks in a row have found the same: within twice this.
 LOOK_PERIOD_S = 0.4
+# What cannot be used may become so with nothing to be seen of it: its mode, its disk, the authorities' file.
+RETRY_PERIOD_S = 5.0
 
 
 class LiveConfiguration:
@@ -39,6 +41,7 @@ class LiveConfiguration:
         self._on_change = on_change
         self._lock = asyncio.Lock()
         self._seen = first.marks
+        self._read_s = time.monotonic()
 
     async def change(self, change: Change) -> None:
         """Write a change to the files and put it into effect.
@@ -55,11 +58,11 @@ class LiveConfiguration:
             except AgentError as error:
                 raise ConfigError(f"it is written, and not in effect: {error}") from None
 
-    async def read_again(self) -> None:
+    async def read_again(self, *, is_retry: bool = False) -> None:
         """Put the files' present state into effect; what cannot be used is told in the log."""
         async with self._lock:
             try:
-                await self._take()
+                await self._take(is_retry=is_retry)
             except AgentError:
                 return
         log.info("configuration read again: %d cameras", len(self.current.config.cameras))
@@ -71,28 +74,31 @@ class LiveConfiguration:
             await asyncio.sleep(LOOK_PERIOD_S)
             try:
                 marks = await self._files.do(reading.look, self.path)
-                if marks == self._seen:
+                is_retry_due = bool(self.error) and time.monotonic() >= self._read_s + RETRY_PERIOD_S
+                if marks == self._seen and not is_retry_due:
                     pending = None
-                elif marks == pending:
-                    await self.read_again()
+                elif marks in (pending, self._seen):
+                    await self.read_again(is_retry=marks == self._seen)
                     pending = None
                 else:
                     pending = marks
             except Exception as error:  # noqa: BLE001 - a fault of ours: they are followed all the same
                 log.error("following the configuration: %s", without_text(error))  # noqa: TRY400
 
-    async def _take(self) -> None:
+    async def _take(self, *, is_retry: bool = False) -> None:
         # What changes after this look is found by the next one.
         self._seen = await self._files.do(reading.look, self.path)
+        self._read_s = time.monotonic()
         try:
             new = await self._files.do(reading.read, self.path, before=self.current)
+            await self._on_change(new)
         except AgentError as error:
-            self._tell(str(error))
+            if not is_retry or str(error) != self.error:
+                self._tell(str(error))
             raise
         self._tell("")
         self.read_unix_s = time.time()
         self.current = new
-        await self._on_change(new)
 
     def _tell(self, problem: str) -> None:
         if problem:

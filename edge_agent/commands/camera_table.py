@@ -31,7 +31,7 @@ def read_table(path: Path) -> tuple[list[TableRow], dict[int, str]]:
 
     Raises ConfigError when the file cannot be read or its columns are not known.
     """
-    text = read_text(path)
+    text = read_text(path, may_wait=True)
     if text is None:
         raise ConfigError(f"{path}: there is no such file")
     try:

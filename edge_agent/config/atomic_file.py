@@ -17,13 +17,14 @@ LOCK_POLL_S = 0.02
 NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-def read_text(path: Path) -> str | None:
+def read_text(path: Path, *, may_wait: bool = False) -> str | None:
     """Read a text file in UTF-8, its line ends untouched; None where there is none.
 
+    Pipes and devices, which may never answer, are read only where that may be waited for.
     Raises ConfigError when it cannot be read, is larger than LARGEST_BYTES, or is not UTF-8.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=None if may_wait else open_at_once) as file:
             content = file.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -37,6 +38,17 @@ def read_text(path: Path) -> str | None:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
         raise ConfigError(f"{path}:{line}:{column}: found a byte that is not UTF-8 text") from None
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file for `open`; raises OSError for what may never answer, as a pipe without a writer."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    kind = os.fstat(descriptor).st_mode
+    # A directory has an error of its own.
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "a pipe or a device, expected a file")
 
 
 def replace_text(path: Path, text: str, *, new_mode: int, mode: int | None = None) -> None:
@@ -77,7 +89,9 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock_path.unlink(missing_ok=True)
+        # It may have become read-only meanwhile: a lock file that stays is taken by the next one.
+        with contextlib.suppress(OSError):
+            lock_path.unlink(missing_ok=True)
         os.close(lock)
 
 

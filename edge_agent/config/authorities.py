@@ -3,6 +3,8 @@
 import ssl
 from pathlib import Path
 
+from edge_agent.config.atomic_file import open_at_once
+
 MOST_BYTES = 1 << 20
 
 
@@ -12,7 +14,7 @@ def read_authorities(path: Path) -> bytes:
     Raises ValueError with the path and what is wrong.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None

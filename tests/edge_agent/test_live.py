@@ -1,13 +1,14 @@
 """The configuration of a running agent: followed, changed, and left as it was for what cannot be used."""
 
 import asyncio
-import contextlib
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from edge_agent import live
 from edge_agent.config import reading
@@ -28,10 +29,13 @@ class Rig:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.applied: list[Reading] = []
+        self.refusal = ""
         self.files = FileThread()
         self.live = LiveConfiguration(path, reading.read(path), self.files, self._apply)
 
     async def _apply(self, new: Reading) -> None:
+        if self.refusal:
+            raise ConfigError(self.refusal)
         self.applied.append(new)
 
     @property
@@ -43,6 +47,7 @@ class Rig:
 @pytest.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     monkeypatch.setattr(live, "LOOK_PERIOD_S", LOOK_PERIOD_S)
+    monkeypatch.setattr(live, "RETRY_PERIOD_S", LOOK_PERIOD_S)
     path = tmp_path / "agent.toml"
     perform(path, SetServer({"address": "127.0.0.1:1"}))
     perform(path, AddCameras({"door": {"url": "rtsp://h/s", "user": "u"}}, {"door": "secret"}))
@@ -99,6 +104,39 @@ async def test_a_bad_file_is_told_once_and_changes_nothing(
     assert all(found.secrets.password("door") == "secret" for found in rig.applied)
 
 
+async def test_what_has_gone_wrong_beside_the_files_is_tried_again(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The authorities' file, or what refused a change: told once, and read when it is well again."""
+    authorities = rig.path.with_name("central.pem")
+    rig.path.write_text(rig.path.read_text().replace("[cameras", f'ca = "{authorities}"\n\n[cameras', 1))
+    await until(lambda: "central.pem: No such file" in rig.live.error, "no authorities")
+    await asyncio.sleep(4 * LOOK_PERIOD_S)
+    assert sum("stays as it was" in message for message in caplog.messages) == 1
+    authorities.write_bytes(trustme.CA().cert_pem.bytes())
+    await until(lambda: not rig.live.error, "the authorities")
+
+    rig.refusal = "not now"
+    before = rig.live.current
+    with pytest.raises(ConfigError, match="it is written, and not in effect: not now"):
+        await rig.live.change(SetCamera("door", {"fps": 3.0}))
+    assert rig.live.error == "not now"
+    assert rig.live.current is before
+    rig.refusal = ""
+    await until(lambda: rig.live.current.config.cameras["door"].fps == 3.0, "the change")
+
+
+async def test_a_pipe_in_the_files_place_is_refused(rig: Rig) -> None:
+    """One that nobody writes: told, and what comes in its place is read."""
+    text = rig.path.read_text()
+    rig.path.unlink()
+    os.mkfifo(rig.path)
+    await until(lambda: "a pipe or a device, expected a file" in rig.live.error, "the pipe")
+    rig.path.unlink()
+    rig.path.write_text(text)
+    await until(lambda: not rig.live.error, "the file")
+
+
 async def test_a_file_being_written_is_left_alone(rig: Rig) -> None:
     """An editor that truncates and writes piece by piece: nothing between is put into effect."""
     text = add(add(rig.path.read_text(), "a"), "b")
@@ -138,9 +176,9 @@ async def test_changes_at_once_are_all_made(rig: Rig) -> None:
 
 
 async def test_a_mount_that_hangs_holds_up_nothing_else(rig: Rig) -> None:
-    """A read that never ends, here of a pipe that nobody writes: the loop goes on, and so does the end."""
-    rig.path.unlink()
-    os.mkfifo(rig.path)
+    """Work with the files that does not end: the loop goes on, and so does the end."""
+    answers = threading.Event()
+    hanging = asyncio.create_task(rig.files.do(answers.wait))
     await asyncio.sleep(3 * LOOK_PERIOD_S)
     waiting = [asyncio.create_task(rig.live.change(RemoveCamera("door"))) for _ in range(2)]
     direct = [asyncio.create_task(rig.files.do(os.getpid)) for _ in range(MOST_WAITING + 2)]
@@ -150,9 +188,8 @@ async def test_a_mount_that_hangs_holds_up_nothing_else(rig: Rig) -> None:
     assert rig.cameras == ["door"]
     assert refused
     assert all("have not answered for long" in str(error) for error in refused)
-    for task in (*waiting, *direct):
+    for task in (hanging, *waiting, *direct):
         task.cancel()
-    await asyncio.gather(*waiting, *direct, return_exceptions=True)
+    await asyncio.gather(hanging, *waiting, *direct, return_exceptions=True)
     # Let the thread go, which tests count.
-    with contextlib.suppress(OSError):
-        os.close(os.open(rig.path, os.O_WRONLY | os.O_NONBLOCK))
+    answers.set()

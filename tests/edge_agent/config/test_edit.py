@@ -137,7 +137,7 @@ made = []
 really_open = os.open
 def watched(path, flags, mode=0o777, **more):
     descriptor = really_open(path, flags, mode, **more)
-    if "secrets" in os.fspath(path):
+    if "secrets" in os.fspath(path) and flags & os.O_CREAT:
         made.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
     return descriptor
 os.open = watched
@@ -311,6 +311,18 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
         locked(path),
     ):
         pytest.fail("the lock was given twice")
+
+
+def test_a_lock_file_that_cannot_be_removed_locks_nobody_out(path: Path) -> None:
+    """As when its disk has become read-only meanwhile; a running agent keeps what it leaves open."""
+    lock = path.with_name(f".{path.name}.lock")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with locked(path):
+        lock.unlink()
+        lock.mkdir()
+    lock.rmdir()
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_directory_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
