@@ -102,7 +102,10 @@ class OperatorSocket:
                 else:
                     await self._answer(reader, writer)
                 await writer.drain()
-        except (TimeoutError, ConnectionError):
+        except TimeoutError:
+            # What it does not read would be kept for it, and the connection with it.
+            writer.transport.abort()
+        except ConnectionError:
             pass
         finally:
             self._connections.discard(task)
@@ -121,7 +124,7 @@ class OperatorSocket:
                 return
             try:
                 answers = self._obey(json.loads(line))
-            except (WishError, ValueError, TypeError, KeyError, RecursionError) as error:
+            except (WishError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
                 answers = [{"error": _reason(error)}]
             for answer in answers:
                 _write(writer, answer)

@@ -65,7 +65,10 @@ class TelemetryServicer:
             except NotStoredError as error:
                 # Not UNAVAILABLE, which would speak of the whole server.
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-            await context.write(wire.build_ack(stored.last_sequence, stored.refused))
+            try:
+                await context.write(wire.build_ack(stored.last_sequence, stored.refused))
+            except grpc.aio.InternalError:  # it left without reading; its records are stored
+                return
         if self._draining.is_set():
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is draining")
 

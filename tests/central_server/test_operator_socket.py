@@ -1,5 +1,6 @@
 """The operator's socket and the commands that speak over it, with a real server and a client that watches."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,6 +15,8 @@ import grpc
 import pytest
 from camera_ai import control_pb2, control_pb2_grpc
 
+from central_server import operator_socket
+from central_server.wishes import Wishes
 from tests.conftest import ServerProgram, StartServer, script
 
 TIMEOUT_S = 30.0
@@ -181,6 +184,7 @@ def test_what_a_killed_server_left_is_replaced(
         b'{"command": "wish", "camera": "door", "gateway": "g", "fps": "many"}',
         b'{"command": "wish", "camera": "door", "gateway": "g", "fps": 1, "watched": true}',
         b'{"command": "wish", "camera": "door", "gateway": "g", "watched": 1}',
+        b'{"command": "wish", "camera": "door", "gateway": "g", "fps": %s}' % (b"9" * 400),
         b'{"command": "wish", "camera": "door", "gateway": "g", "masks": [[["a"]]]}',
         b'{"command": "wish", "camera": "door", "gateway": "g", "masks": 5}',
         b'{"command": "wish", "camera": "door", "gateway": "g", "masks": [[[0, 0, 0]]]}',
@@ -204,6 +208,25 @@ def test_endless_lines_and_silent_crowds_are_bounded(socket_of_session: Path) ->
             silent = crowd.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             silent.connect(str(socket_of_session))
         assert ask(socket_of_session, GATEWAYS) == [{"error": "8 connections are open already"}]
+
+
+async def test_who_does_not_read_is_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was written for it: neither the connection nor its task stays."""
+    monkeypatch.setattr(operator_socket, "PATIENCE_S", 0.2)
+    operator = operator_socket.OperatorSocket(path, Wishes())
+    operator.bind()
+    await operator.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf:
+        deaf.setblocking(False)
+        deaf.connect(str(path))
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                deaf.send(b"{}\n" * 1000)
+                await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert others
+        await asyncio.wait_for(asyncio.gather(*others), TIMEOUT_S)
+    await operator.close()
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,22 @@ async def test_a_flood_of_silent_and_broken_calls_keeps_no_gateway_out(start_ser
     assert grown_bytes < 64 << 20
 
 
+async def test_who_leaves_without_reading_is_no_fault_of_ours(server, report, stored) -> None:
+    """Its records are kept, and the log has no traceback of it."""
+    refused = batch([Record(sequence=sequence) for sequence in range(1, 1001)])
+    reporter = report()
+    await reporter.send(batch([state(1)]))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            while True:  # until neither side's window has room
+                await reporter._call.write(refused)
+    reporter.cancel()
+    await report().send(batch([state(2)]))
+    assert len(stored()) == 2
+    assert server.stop() == 0
+    assert not [line for line in server.errors if "Traceback" in line]
+
+
 async def test_frames_are_answered_while_the_disk_is_not_there(server, report, data: Path) -> None:
     """Somebody has the file locked: no record is acknowledged, detection goes on, and it mends by itself."""
     await report().send(batch([state(1)]))
