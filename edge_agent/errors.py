@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LONGEST_LINE = 300
+MOST_CALLS = 20
 
 
 def one_line(text: str) -> str:
@@ -24,10 +25,15 @@ def one_line(text: str) -> str:
 
 
 def without_text(error: BaseException) -> str:
-    """Tell of an error that nobody expected: its type and where, not its text, which may hold anything."""
+    """Tell of an error that nobody expected: its type and where, not its text, which may hold anything.
+
+    Of endless recursion the last calls say enough.
+    """
     import traceback
 
-    return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__))}".rstrip()
+    return (
+        f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__, -MOST_CALLS))}".rstrip()
+    )
 
 
 class AgentError(Exception):

@@ -14,6 +14,9 @@ from edge_agent.config.secrets import check_password
 
 Table = Mapping[str, object]
 
+# A polygon's corner in a camera of a table of cameras.
+DEEPEST = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SetServer:
@@ -130,7 +133,7 @@ def from_data(data: object) -> Change:
     kind = KINDS[word]
     fields = kind.__dataclass_fields__
     for key, value in data.items():
-        if key != "change" and (key not in fields or not _fits(key, value)):
+        if key != "change" and (key not in fields or not _fits(key, value) or not _is_plain(value)):
             raise BadValueError(key, f"{word}: not expected here, or not in this form")
     values = {key: data[key] for key in fields if key in data}
     if "unset" in values:
@@ -139,6 +142,12 @@ def from_data(data: object) -> Change:
         return kind(**values)
     except TypeError:
         raise BadValueError("change", f"{word}: expected {', '.join(fields)}") from None
+
+
+def _is_plain(value: object, depth: int = DEEPEST) -> bool:
+    """Tell whether TOML could hold a value of JSON, which has null, and any depth."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return depth > 0 and all(item is not None and _is_plain(item, depth - 1) for item in inside)
 
 
 def _fits(key: str, value: object) -> bool:

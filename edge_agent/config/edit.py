@@ -91,6 +91,7 @@ class ConfigEdit:
         """
         table = self.camera(name)
         checked(values, CAMERA_RULES)
+        checked(dict.fromkeys(unset), dict.fromkeys({**CAMERA_RULES, **table}, ANYTHING))
         merged = {key: value for key, value in {**table, **values}.items() if key not in unset}
         try:
             camera_from(name, merged, self._directory)

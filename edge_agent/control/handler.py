@@ -1,5 +1,6 @@
 """What the agent does when it is asked over its control socket."""
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable
@@ -90,6 +91,7 @@ def _text(request: dict[str, Any], key: str) -> str:
 
 def _number(request: dict[str, Any], key: str) -> float:
     value = request.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(float(value)):
-        raise BadValueError(key, "expected a finite number")
-    return float(value)
+    with contextlib.suppress(OverflowError):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    raise BadValueError(key, "expected a finite number")

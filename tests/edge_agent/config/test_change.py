@@ -1,6 +1,7 @@
 """Changes as values: what they do to the files, and what may come over a socket in their place."""
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from edge_agent.config.rules import BadValueError
 from edge_agent.config.secrets import Secrets
 from edge_agent.errors import AgentError, NamesTakenError
 
+DEEP = reduce(lambda inside, _: [inside], range(900), [0])
 CHANGES: list[Change] = [
     SetServer({"address": "127.0.0.1:1"}),
     SetGateway({"max_kbit": 500.0, "name": "shop-7"}, ("spool_mb",)),
@@ -67,6 +69,7 @@ def test_each_change_is_made(tmp_path: Path) -> None:
         SetCamera("door", {}, (), "two\nlines"),
         SetCamera("nowhere", {"fps": 3}),
         SetCamera("door", {"fps": "many"}),
+        SetCamera("door", {"fps": 3}, ("frames\n<2>made up",)),
         SetGateway({"spool_mb": 0}),
         SetGateway({}, ("cameras",)),
         SetServer({"address": "central:1"}),
@@ -114,11 +117,16 @@ def test_names_that_are_taken_are_all_told(tmp_path: Path) -> None:
         {"change": "set-camera", "name": "door", "values": {}, "unset": "fps"},
         {"change": "set-camera", "name": "door", "values": {}, "password": 7},
         {"change": "set-camera", "name": "door", "values": {}, "else": 1},
+        {"change": "set-server", "table": {"address": None}},
+        {
+            "change": "add-cameras",
+            "tables": {"door": {"url": reduce(lambda inside, _: [inside], range(900), 0)}},
+        },
         {"change": "add-cameras", "tables": {}},
         {"change": "add-cameras", "tables": {"door": []}},
         {"change": "add-cameras", "tables": {"door": {}}, "passwords": {"door": None}},
     ],
-    ids=str,
+    ids=lambda data: str(data)[:80],
 )
 def test_what_is_no_change_is_refused(data: object) -> None:
     """Whatever somebody sends."""
