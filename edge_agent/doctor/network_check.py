@@ -1,11 +1,11 @@
 """Whether names resolve and ports can be reached, and whether there is a way out of this network."""
 
-import ipaddress
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from edge_agent.capture.reach import is_address
 from edge_agent.config.address import is_loopback
 from edge_agent.doctor.finding import Finding, note, ok, problem
 
@@ -79,15 +79,6 @@ def connect(subject: str, host: str, port: int, what: str) -> tuple[Finding, soc
         advice = f"ip route; see cable, network and the address of {what}"
         return problem(subject, f"{place}: {error.strerror}", advice), None
     return ok(subject, f"{place}: reached in {(time.monotonic() - begun_s) * 1e3:.0f} ms"), connection
-
-
-def is_address(host: str) -> bool:
-    """Tell whether a host is an address already."""
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 def _lines(path: Path) -> list[str]:
