@@ -2,12 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from central_server.detectors.coco_ssd import create
+from central_server.detectors.detector import DetectorOptions, Query
+from tests import footage
+
 LEAST_IOU = 0.3
 LONGEST_GAP_S = 0.5
+LEAST_SCORE = 0.6
+LEAST_DURATION_S = 1.0
 
 
 @dataclass(slots=True)
@@ -46,6 +54,20 @@ def follow(frames: Iterable[Found]) -> list[Track]:
             else:
                 tracks.append(Track(label, [at_s], [box]))
     return tracks
+
+
+def full_rate_tracks(path: Path, frames: int, fps: float) -> list[Track]:
+    """Detect in each frame of the footage and follow what is found for over LEAST_DURATION_S.
+
+    Times count from the first frame; detections count from LEAST_SCORE on.
+    """
+    detector = create("", DetectorOptions())
+    found = []
+    for number, image in enumerate(islice(footage.frames(path), frames)):
+        detections = detector.detect(image, Query(LEAST_SCORE))
+        labels = [detector.labels[class_id] for class_id in detections.class_ids]
+        found.append((number / fps, list(zip(labels, detections.boxes_xyxy, strict=True))))
+    return [track for track in follow(found) if track.duration_s > LEAST_DURATION_S]
 
 
 def iou(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:

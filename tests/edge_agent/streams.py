@@ -87,14 +87,16 @@ def rig(address: str, name: str = "door", **wanted: object) -> Rig:
 
 @contextlib.asynccontextmanager
 async def scripted_server(
-    detect_stream: Callable[..., object],
+    detect_stream: Callable[..., object] | None = None,
     watch: Callable[..., object] | None = None,
     report_records: Callable[..., object] | None = None,
     options: Sequence[tuple[str, int]] = (),
 ) -> AsyncIterator[str]:
-    """Serve DetectStream, and others if given, with behaviour that no real server has; gives the address."""
+    """Serve what is given with behaviour that no real server has, and nothing else; gives the address."""
     server = grpc.aio.server(options=options)
-    handlers = [(wire.DETECT_STREAM, grpc.stream_stream_rpc_method_handler(detect_stream))]
+    handlers = []
+    if detect_stream is not None:
+        handlers.append((wire.DETECT_STREAM, grpc.stream_stream_rpc_method_handler(detect_stream)))
     if watch is not None:
         handlers.append((wire.WATCH, grpc.unary_stream_rpc_method_handler(watch)))
     if report_records is not None:

@@ -1,12 +1,12 @@
 """The agent's side of Control/Watch over TCP, with the real server and with scripted ones."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import math
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ import grpc
 import pytest
 from camera_ai import control_pb2
 
-from edge_agent import watch, wire
+from edge_agent import watch
 from edge_agent.config import ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.wish import CameraWish, FrameRate, Masks, Viewing
 from tests.conftest import StartServer
+from tests.edge_agent.streams import Context, scripted_server
 from tests.polling import until
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
 Script = Callable[[control_pb2.WatchRequest, Context], Awaitable[None]]
 
 TRIANGLE = ((0.0, 0.0), (1.0, 0.0), (1.0, 0.5))
@@ -163,24 +163,13 @@ async def test_what_a_lost_server_wished(start_server: StartServer, tmp_path: Pa
     assert set(gateway.wishes[4:]) == {FrameRate("door", 0), Masks("door", ())}
 
 
-@contextlib.asynccontextmanager
-async def scripted(script: Script | None) -> AsyncIterator[str]:
-    """Serve Watch as no real server does, or not at all; gives the address."""
-    server = grpc.aio.server()
-    if script is not None:
+def scripted(script: Script) -> AbstractAsyncContextManager[str]:
+    """Serve Watch as no real server does; gives the address."""
 
-        async def handle(request: bytes, context: Context) -> None:
-            await script(control_pb2.WatchRequest.FromString(request), context)
+    async def handle(request: bytes, context: Context) -> None:
+        await script(control_pb2.WatchRequest.FromString(request), context)
 
-        service, method = wire.WATCH.strip("/").split("/")
-        handler = grpc.unary_stream_rpc_method_handler(handle)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(0)
+    return scripted_server(watch=handle)
 
 
 def hostile() -> Iterable[bytes]:
@@ -222,7 +211,7 @@ async def test_what_a_hostile_server_wishes_is_refused_in_one_line(caplog: pytes
 
 async def test_a_server_without_wishes(monkeypatch) -> None:
     """UNIMPLEMENTED is well: the channel stays, and nothing is asked again."""
-    async with scripted(None) as address, Gateway(address, "door") as gateway:
+    async with scripted_server() as address, Gateway(address, "door") as gateway:
         await until(lambda: gateway.statuses == ["connected"], "the connection")
         await asyncio.sleep(0.3)
         gateway.cameras.append("yard")

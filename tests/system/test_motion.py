@@ -2,17 +2,13 @@
 
 from datetime import datetime
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
-from central_server.detectors.coco_ssd import create
-from central_server.detectors.detector import DetectorOptions, Query
-from tests import footage
-from tests.tracks import Track, follow
+from tests.tracks import full_rate_tracks
 
 FPS = 10
 NOISE_LEVELS = 4.0
@@ -20,8 +16,6 @@ DRIFT_LEVELS = 30.0
 """How much brighter it becomes in a minute."""
 LEARNING_FRAMES = 9
 REFRESH_S = 4
-LEAST_SCORE = 0.6
-LEAST_DURATION_S = 1.0
 ANSWERED_WITHIN_S = 0.5
 # A file whose reader is held up for longer than its patience goes on later: given on top on a loaded machine.
 SLACK_S = 2.0
@@ -53,17 +47,6 @@ def make_clip(path: Path, walkers: Path, empty_s: int, frames: int) -> None:
             picture.pts, picture.time_base = number, Fraction(1, FPS)
             clip.mux(stream.encode(picture))
         clip.mux(stream.encode(None))
-
-
-def full_rate_tracks(walkers: Path, frames: int) -> list[Track]:
-    """Follow what the detector finds in each frame of the footage, if it lasts."""
-    detector = create("", DetectorOptions())
-    found = []
-    for number, image in enumerate(islice(footage.frames(walkers), frames)):
-        detections = detector.detect(image, Query(LEAST_SCORE))
-        labels = [detector.labels[class_id] for class_id in detections.class_ids]
-        found.append((number / FPS, list(zip(labels, detections.boxes_xyxy, strict=True))))
-    return [track for track in follow(found) if track.duration_s > LEAST_DURATION_S]
 
 
 def watch(start_server, gateway, clip: Path, length_s: float) -> tuple[list[float], float]:
@@ -117,7 +100,7 @@ def test_a_minute_of_an_empty_street_and_all_of_the_footage(
     """At most one frame in twenty before, and each object that lasts in a frame that was answered."""
     empty_s, frames = 60, 400
     make_clip(tmp_path / "clip.mp4", walkers, empty_s, frames)
-    tracks = full_rate_tracks(walkers, frames)
+    tracks = full_rate_tracks(walkers, frames, FPS)
 
     sent_s, first_person_s = watch(start_server, gateway, tmp_path / "clip.mp4", 100)
 

@@ -2,25 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from central_server.detectors.coco_ssd import create
-from central_server.detectors.detector import DetectorOptions, Query
 from edge_agent.capture.motion import MotionGate, Why
-from tests import footage
 from tests.edge_agent.capture.street import FPS, Street
-from tests.tracks import Track, follow
+from tests.tracks import Track, full_rate_tracks
 
 EMPTY_FRAMES = 60 * FPS
 MOST_SENT = 0.05
 OPENED_WITHIN_S = 0.5
-LEAST_SCORE = 0.6
-LEAST_DURATION_S = 1.0
 CELL_PX = 8
 LEAST_CELLS = 3
 
@@ -37,17 +31,6 @@ DRIFTS: dict[str, Drift] = {
     "the sun comes round": lambda t: (1 + 0.3 * t * ACROSS, 5 * t),
     "steady": lambda t: (1.0, 0.0),
 }
-
-
-def full_rate_tracks(path: Path, frames: int) -> list[Track]:
-    """Detect in each frame of the footage, and follow what is found; times count from its first frame."""
-    detector = create("", DetectorOptions())
-    found = []
-    for number, image in enumerate(islice(footage.frames(path), frames)):
-        detections = detector.detect(image, Query(LEAST_SCORE))
-        labels = [detector.labels[class_id] for class_id in detections.class_ids]
-        found.append((number / FPS, list(zip(labels, detections.boxes_xyxy, strict=True))))
-    return [track for track in follow(found) if track.duration_s > LEAST_DURATION_S]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +91,7 @@ def assert_cheap_and_complete(
 def test_the_trial(walkers: Path) -> None:
     """Two lights; the objects of the first six seconds."""
     frames = 60
-    tracks = full_rate_tracks(walkers, frames)
+    tracks = full_rate_tracks(walkers, frames, FPS)
     assert {track.label for track in tracks} >= {"person", "car"}
 
     assert_cheap_and_complete(walkers, tracks, "darker", 1, frames)
@@ -119,7 +102,7 @@ def test_the_trial(walkers: Path) -> None:
 def test_the_trial_in_full(walkers: Path) -> None:
     """Every light and several seeds, blunt and keen gates, all of the footage."""
     frames = 400
-    tracks = full_rate_tracks(walkers, frames)
+    tracks = full_rate_tracks(walkers, frames, FPS)
     assert len(tracks) >= 8
 
     for seed in range(3):

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import grpc
 import pytest
 from camera_ai.telemetry_pb2 import RecordAck, RecordBatch, RefusedRecord
 
-from edge_agent import wire
 from edge_agent.config import ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.spool import spool as spool_module
@@ -19,9 +19,9 @@ from edge_agent.spool.spool import Spool
 from edge_agent.spool.uploader import Uploader
 from tests.edge_agent.spool import spools
 from tests.edge_agent.spool.spools import record
+from tests.edge_agent.streams import Context, scripted_server
 from tests.polling import until
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
 Handler = Callable[[AsyncIterator[bytes], Context], object]
 
 
@@ -57,20 +57,9 @@ class Gateway:
         await until(lambda: not self.spool.status().waiting, "everything is acknowledged", 30.0)
 
 
-@contextlib.asynccontextmanager
-async def scripted_server(report_records: Handler | None) -> AsyncIterator[str]:
-    """Serve ReportRecords with behaviour that no real server has, or nothing at all; gives the address."""
-    server = grpc.aio.server()
-    if report_records is not None:
-        service, method = wire.REPORT_RECORDS.strip("/").split("/")
-        handler = grpc.stream_stream_rpc_method_handler(report_records)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(0)
+def records_taken_by(report_records: Handler) -> AbstractAsyncContextManager[str]:
+    """Serve ReportRecords with behaviour that no real server has; gives the address."""
+    return scripted_server(report_records=report_records)
 
 
 class Taker:
@@ -115,7 +104,7 @@ def path(tmp_path: Path) -> Path:
 async def test_records_arrive_in_order_with_the_gateways_name_and_within_bounds(path: Path) -> None:
     """Those that waited and those that come later, promptly, over one call."""
     taker = Taker()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(1000))
         await gateway.all_uploaded()
         gateway.put(range(1000, 1003))
@@ -140,7 +129,7 @@ async def test_a_server_that_never_acknowledges_is_left_and_nothing_is_lost(path
             return await super().answer(batch, context) if self.calls > 2 else None
 
     taker = Silent()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(500))
         await until(lambda: gateway.uploader.trouble, "the trouble is told")
         assert "no acknowledgement within 0.3 s" in gateway.uploader.trouble
@@ -155,7 +144,7 @@ async def test_an_old_server_without_telemetry_is_asked_rarely(path: Path, monke
     """It is said once, the channel stays, and another connection is tried at once."""
     monkeypatch.setattr(uploader, "POLL_S", 0.05)
     caplog.set_level("INFO")
-    async with scripted_server(None) as address, Gateway(address, path).running() as gateway:
+    async with scripted_server() as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await until(lambda: gateway.uploader.trouble, "the trouble is told")
         assert gateway.uploader.trouble == "the server is of a version that takes no records"
@@ -181,7 +170,7 @@ async def test_a_server_that_fails_is_tried_again_and_the_channel_stays(
             return await super().answer(batch, context)
 
     taker = Failing()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await gateway.all_uploaded()
         assert gateway.statuses == ["connected"]
@@ -198,7 +187,7 @@ async def test_a_call_that_is_refused_as_unavailable_leaves_the_channel_to_the_f
             return await super().answer(batch, context)
 
     taker = Draining()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await gateway.all_uploaded()
         assert gateway.statuses == ["connected"]
@@ -216,7 +205,7 @@ async def test_refused_records_are_counted_and_not_sent_again(path: Path) -> Non
             return RecordAck(through_sequence=batch.records[-1].sequence, refused=refused)
 
     taker = Choosy()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(10))
         await gateway.all_uploaded()
         status = gateway.spool.status()
@@ -234,7 +223,7 @@ async def test_one_record_that_ends_every_call_is_found_and_left_out(path: Path)
             return await super().answer(batch, context)
 
     taker = Allergic()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(100))
         await gateway.all_uploaded()
         assert gateway.spool.status().refused == 1
@@ -252,7 +241,7 @@ async def test_nonsense_is_no_acknowledgement(path: Path, answer: bytes) -> None
         async for _ in requests:
             await context.write(answer)
 
-    async with scripted_server(nonsense) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(nonsense) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         await until(lambda: calls >= 3, "it tries again")
         assert gateway.spool.status().waiting == 5
@@ -268,7 +257,7 @@ async def test_a_server_that_ends_each_call_at_once_is_not_met_by_a_storm(path: 
         nonlocal calls
         calls += 1
 
-    async with scripted_server(ending) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(ending) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(5))
         begun_s = time.monotonic()
         await until(lambda: calls >= 3, "several attempts")
@@ -285,7 +274,7 @@ async def test_a_call_without_records_is_ended_and_begun_again_when_there_are_so
     monkeypatch.setattr(uploader, "IDLE_S", 0.3)
     monkeypatch.setattr(uploader, "POLL_S", 0.1)
     taker = Taker()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         for start in (0, 5):
             gateway.put(range(start, start + 5))
             await gateway.all_uploaded()
@@ -300,7 +289,7 @@ async def test_what_the_disk_does_not_take_is_uploaded_from_memory(path: Path, m
     monkeypatch.setattr(spool_module, "OVERTAKE_S", 0.5)
     path.mkdir()  # noqa: ASYNC240 - before anything runs
     taker = Taker()
-    async with scripted_server(taker.serve) as address, Gateway(address, path).running() as gateway:
+    async with records_taken_by(taker.serve) as address, Gateway(address, path).running() as gateway:
         gateway.put(range(20))
         await gateway.all_uploaded()
         assert "cannot be opened" in gateway.spool.status().trouble
