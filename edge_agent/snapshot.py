@@ -59,7 +59,10 @@ class Snapshots:
         server, config = self._server, self._live.current.config
         assert config.server is not None  # noqa: S101
         facts = self._agent.facts
-        cameras = [_camera(name, runner) for name, runner in self._agent.cameras.items()]
+        cameras = [
+            _camera(name, runner) | {"wishes": self._agent.wishes(name)}
+            for name, runner in self._agent.cameras.items()
+        ]
         status: dict[str, Any] = {
             "agent": {
                 "version": version("camera-ai"),
@@ -82,6 +85,11 @@ class Snapshots:
                 "version": one_line(facts.version) if facts else "",
                 "detector": one_line(unquote(facts.detector)) if facts else "",
                 "input_wh": facts.input_wh if facts else None,
+            },
+            "uplink": {
+                "kbit_s": round(sum(camera["kbit_s"] for camera in cameras), 1),
+                "mb_day": round(sum(camera["mb_day"] for camera in cameras), 1),
+                "max_kbit": config.gateway.max_kbit,
             },
             "spool": self._records(),
             "cameras": cameras,

@@ -96,13 +96,15 @@ def duration(seconds: float) -> str:
 
 
 def _lines(status: Status) -> list[str]:
-    agent, server, spool = status["agent"], status["server"], status["spool"]
+    agent, server, uplink, spool = (status[part] for part in ("agent", "server", "uplink", "spool"))
     how = "connected" if server["connected"] else f"not connected: {server['reason']}"
-    told = ", ".join(word for word in (server["detector"], server["version"]) if word)
+    told = ", ".join(word for word in (server["detector"], server["version"]) if word and server["connected"])
     server_line = f"server {server['address']}: {how}, for {duration(server['for_s'])}"
+    budget = "" if uplink["max_kbit"] is None else f" of at most {uplink['max_kbit']:g}"
     lines = [
         f"gateway {agent['gateway']}: edge-agent {agent['version']}, up {duration(agent['for_s'])}",
         f"{server_line} ({told})" if told else server_line,
+        f"frames: {uplink['kbit_s']:.0f}{budget} kbit/s, {uplink['mb_day']:.0f} MB a day",
     ]
     if spool is not None:
         figures = (f"{spool[key]} {key}" for key in ("waiting", "uploaded", "dropped", "refused"))
@@ -112,12 +114,14 @@ def _lines(status: Status) -> list[str]:
 
 
 def _sends(camera: Status) -> str:
-    """Say what is decoded, and what the motion gate has held back."""
+    """Say what is decoded, what the motion gate has held back, and what the server wishes."""
     words, capture, motion = [camera["decode"]], camera["capture"], camera["motion"]
     if skipped := capture.get("frames_skipped", 0):
         words[0] += f" ({skipped / max(capture['packets'], 1):.0%} not decoded)"
     if motion["gate"] == "on":
         words.append("motion" if motion["still_share"] is None else f"{motion['still_share']:.0%} still")
+    # An agent of before has none of them to tell.
+    words += (f"server wishes {wish}" for wish in camera.get("wishes", ()))
     return ", ".join(words)
 
 

@@ -37,6 +37,7 @@ def status(*cameras: dict[str, Any]) -> dict[str, Any]:
             "version": "",
             "detector": "",
         },
+        "uplink": {"kbit_s": 1624.8, "mb_day": 17540.0, "max_kbit": 2000.0},
         "spool": {"waiting": 3, "uploaded": 5, "dropped": 0, "refused": 0},
         "configuration": {"path": "/etc/camera-ai/agent.toml", "error": None},
         "cameras": list(cameras),
@@ -48,6 +49,7 @@ def test_a_cameras_row() -> None:
     """Figures with their units, what was left out, what is seen."""
     row = dict(zip(COLUMNS, cells(camera()), strict=True))
 
+    assert cells(camera(wishes=["2 frames a second"]))[9].endswith("25% still, server wishes 2 frames a second")
     assert row == {
         "camera": "door",
         "state": "streaming",
@@ -78,6 +80,7 @@ def test_the_whole_status_names_what_is_not_well() -> None:
 
     assert "gateway shop-7: edge-agent 0.1.0, up 1 d 1 h" in text
     assert "server central:1: not connected: [down] for now, for 5 s" in text
+    assert "frames: 1625 of at most 2000 kbit/s, 17540 MB a day" in text
     assert "records: 3 waiting, 5 uploaded, 0 dropped, 0 refused" in text
     assert "2 stale, 3 superseded" in text
     assert "! camera yard: offline: [nothing] there" in text
@@ -92,6 +95,7 @@ def test_a_narrow_terminal_goes_without_what_it_can_spare() -> None:
     assert "authentication failed" in row
     assert "31 ms" in row
     assert "person" not in row
+    assert "17540 MB a day" in "\n".join(lines)
     assert "…" not in row
 
 

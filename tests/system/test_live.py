@@ -240,6 +240,8 @@ def test_readings_of_devices_and_a_status_for_people(running: Gateway) -> None:
     assert "door" in shown
     assert "streaming" in shown
     assert "connected" in shown
+    assert " MB a day" in shown
+    assert followed[0]["uplink"]["kbit_s"] > 0 < followed[0]["uplink"]["mb_day"]
     assert followed[1]["agent"]["for_s"] > followed[0]["agent"]["for_s"]
     assert code == 130
 
