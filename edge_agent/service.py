@@ -5,7 +5,6 @@ none, everything here does nothing.
 """
 
 import asyncio
-import contextlib
 import faulthandler
 import logging
 import os
@@ -50,12 +49,15 @@ class Notifier:
         """Whether there is anybody to tell."""
         return self._socket is not None
 
-    def send(self, **assignments: str | int) -> None:
-        """Send assignments, as in ``send(READY=1)``."""
+    def send(self, **assignments: str | int) -> bool:
+        """Send assignments, as in ``send(READY=1)``; False where systemd has no room for them now."""
         if self._socket is not None:
             message = "\n".join(f"{key}={value}" for key, value in assignments.items())
-            with contextlib.suppress(OSError):
+            try:
                 self._socket.sendto(message.encode(), self._address)
+            except OSError:
+                return False
+        return True
 
     def close(self) -> None:
         """Send nothing any more."""
@@ -90,6 +92,8 @@ class Service:
         self._status = status
         self._parts = dict(parts or {})
         self._told = ""
+        # A READY that got lost would have the service killed as one that never started.
+        self._owes_ready = False
         self._seen = {name: value() for name, value in self._parts.items()}
         self._moved: set[str] = set()
         self._task: asyncio.Task[None] | None = None
@@ -99,7 +103,7 @@ class Service:
         if not self._notifier.listens:
             return
         self._told = self._line()
-        self._notifier.send(READY=1, STATUS=self._told)
+        self._owes_ready = not self._notifier.send(READY=1, STATUS=self._told)
         if self._task is None:
             # What the watchdog's SIGABRT finds is worth knowing: all threads' stacks go to standard error.
             faulthandler.enable()
@@ -121,19 +125,20 @@ class Service:
         feed_s = watchdog_s / FEEDS if watchdog_s else None
         fed_s = time.monotonic()
         while True:
+            if self._owes_ready:
+                self._owes_ready = not self._notifier.send(READY=1, STATUS=self._told)
             self._tell_status()
             self._look_for_progress()
-            if feed_s is not None and time.monotonic() - fed_s >= feed_s and self._moved >= set(self._parts):
-                self._notifier.send(WATCHDOG=1)
+            is_due = feed_s is not None and time.monotonic() - fed_s >= feed_s
+            if is_due and self._moved >= set(self._parts) and self._notifier.send(WATCHDOG=1):
                 self._moved.clear()
                 fed_s = time.monotonic()
             await asyncio.sleep(min(TICK_S, feed_s / 2) if feed_s else TICK_S)
 
     def _tell_status(self) -> None:
         line = self._line()
-        if line != self._told:
+        if line != self._told and self._notifier.send(STATUS=line):
             self._told = line
-            self._notifier.send(STATUS=line)
 
     def _line(self) -> str:
         try:

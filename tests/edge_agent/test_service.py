@@ -1,6 +1,7 @@
 """What systemd is told, received as systemd does: datagrams on a real socket."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import socket
@@ -90,6 +91,25 @@ async def test_a_status_that_changes_is_told_once(systemd: Systemd) -> None:
     assert await systemd.next("STATUS") == "two WATCHDOG=1"
     await systemd.next("WATCHDOG")
     assert not [message for message in systemd.told() if "STATUS" in message]
+    service.stopping()
+
+
+async def test_what_systemd_has_no_room_for_is_told_later(systemd: Systemd) -> None:
+    """At a busy start its socket is full: that the agent is up, and how, is not lost."""
+    status = "starting"
+    service = Service(Notifier(str(systemd.path), WATCHDOG_S), lambda: status)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as others:
+        others.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                others.sendto(b"OTHER=1", str(systemd.path))
+    service.ready()
+    status = "all is well"
+    await asyncio.sleep(WATCHDOG_S)
+
+    assert {key for message in systemd.told() for key in message} == {"OTHER"}
+    assert await systemd.next("READY") == "1"
+    assert await systemd.next("STATUS") == "all is well"
     service.stopping()
 
 

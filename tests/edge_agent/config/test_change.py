@@ -1,7 +1,6 @@
 """Changes as values: what they do to the files, and what may come over a socket in their place."""
 
 import json
-from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from edge_agent.config.rules import BadValueError
 from edge_agent.config.secrets import Secrets
 from edge_agent.errors import AgentError, NamesTakenError
 
-DEEP = reduce(lambda inside, _: [inside], range(900), [0])
+DEEP = json.loads("[" * 900 + "]" * 900)
 CHANGES: list[Change] = [
     SetServer({"address": "127.0.0.1:1"}),
     SetGateway({"max_kbit": 500.0, "name": "shop-7"}, ("spool_mb",)),
@@ -118,10 +117,7 @@ def test_names_that_are_taken_are_all_told(tmp_path: Path) -> None:
         {"change": "set-camera", "name": "door", "values": {}, "password": 7},
         {"change": "set-camera", "name": "door", "values": {}, "else": 1},
         {"change": "set-server", "table": {"address": None}},
-        {
-            "change": "add-cameras",
-            "tables": {"door": {"url": reduce(lambda inside, _: [inside], range(900), 0)}},
-        },
+        {"change": "add-cameras", "tables": {"door": {"url": DEEP}}},
         {"change": "add-cameras", "tables": {}},
         {"change": "add-cameras", "tables": {"door": []}},
         {"change": "add-cameras", "tables": {"door": {}}, "passwords": {"door": None}},
