@@ -16,7 +16,7 @@ from edge_agent.result import Result
 from edge_agent.spool.spool import Spool
 from edge_agent.spool.uploader import Uploader
 from edge_agent.uplink import Uplink
-from edge_agent.wish import CameraWish
+from edge_agent.wish import CameraWish, in_words
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ class Agent:
     def cameras(self) -> Mapping[str, CameraRunner]:
         """The cameras by name, in the configuration's order, those that are disabled too."""
         return MappingProxyType(self._cameras)
+
+    def wishes(self, camera: str) -> list[str]:
+        """Say in words what the server wishes of a camera."""
+        return [in_words(wish) for wish in self._connection.standing_wishes(camera)]
 
     def use(self, server: ServerConfig, authorities: bytes | None, gateway: str) -> None:
         """Go over to this server; captures go on. Raises ConfigError for authorities that cannot be used."""
@@ -154,7 +158,7 @@ class Agent:
     def _wished(self, wish: CameraWish) -> None:
         runner = self._cameras.get(wish.camera)
         if runner is not None:
-            log.debug("camera %s: the server wishes %s", wish.camera, wish)
+            log.info("camera %s: the server wishes: %s", wish.camera, in_words(wish))
             runner.wished(wish)
 
     def _told_facts(self, facts: wire.Facts) -> None:

@@ -42,6 +42,17 @@ CameraWish = FrameRate | Viewing | Masks
 Wish = Drain | CameraWish
 
 
+def in_words(wish: CameraWish) -> str:
+    """Say what is wished."""
+    match wish:
+        case FrameRate(fps=fps):
+            return f"{fps:g} frames a second" if fps else "no rate of its own"
+        case Viewing(watched=watched):
+            return "all frames, for someone is watching" if watched else "nobody is watching"
+        case Masks(polygons=polygons):
+            return f"{len(polygons)} regions to ignore"
+
+
 class StandingWishes:
     """The wishes for cameras that hold at present: at most one of each kind for each camera.
 
