@@ -16,6 +16,9 @@ MOST_FAULTS = 512
 # syslog's levels, as the journal reads them at the beginning of a line.
 LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
+# Marks a record, by `extra`, as of what somebody has done: none of these stands for another.
+DEED = "deed"
+
 Fault = tuple[str, str, object]
 
 
@@ -79,7 +82,10 @@ class JournalHandler(logging.StreamHandler[TextIO]):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, or keep it until its fault's second is over."""
+        """Write a record, or keep it until its fault's second is over; a deed is always written."""
+        if getattr(record, DEED, False):
+            self._put(record, 0)
+            return
         fault = _fault(record)
         now_s = self._clock()
         written = self._faults.get(fault)

@@ -11,6 +11,7 @@ from edge_agent.config.change import from_data
 from edge_agent.config.rules import BadValueError, has_control_character, unknown
 from edge_agent.errors import AgentError
 from edge_agent.live import LiveConfiguration
+from edge_agent.log import DEED
 from edge_agent.record import Reading, Record
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class AgentHandler:
             case "change":
                 change = from_data(request.get("change"))
                 await self._live.change(change)
-                log.info("%s: %s", who, change)
+                log.info("%s: %s", who, change, extra={DEED: True})
                 return {"done": str(change)}
             case "read-again":
                 await self._live.read_again()

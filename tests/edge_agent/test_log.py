@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge_agent.log import JournalHandler
+from edge_agent.log import DEED, JournalHandler
 from tests.polling import wait_until
 
 
@@ -82,6 +82,14 @@ def test_faults_are_kept_apart(written: Written) -> None:
         "<4>camera yard: slow",
         "<6>server connected",
     ]
+
+
+def test_each_thing_that_somebody_did_has_its_line(written: Written) -> None:
+    """However quickly one follows another: who reads the log later wants all of them."""
+    for name in ("door", "yard", "gate"):
+        written.log.info("%s: add camera %s", "user 0", name, extra={DEED: True})
+
+    assert written.lines == [f"<6>user 0: add camera {name}" for name in ("door", "yard", "gate")]
 
 
 def test_the_latest_is_written_when_its_second_is_over_whoever_still_logs() -> None:
