@@ -10,6 +10,7 @@ BEGIN_S = 3.0
 END_S = 3.0
 # Beyond a frame's maximum age; a server that starts again is back before.
 NO_ANSWER_S = 3.0
+NOT_CONNECTED = "the server is not connected"
 # The weight of the latest answer.
 LATEST = 0.2
 
@@ -109,7 +110,7 @@ class Lateness:
             case None:
                 return ""
             case _Trouble.NOT_CONNECTED:
-                return "the server is not connected"
+                return NOT_CONNECTED
             case _Trouble.NO_ANSWER:
                 return f"no answer from the server for {now_s - (self._waits_since_s or now_s):.0f} s"
             case _Trouble.LATE if self._server_s > self._latency_s / 2:

@@ -1,9 +1,10 @@
 """Whether the agent runs, by what, and whether its files are as they should be."""
 
+import contextlib
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from edge_agent.config.file import SYSTEM_PATH
 from edge_agent.config.places import places_of
 from edge_agent.config.secrets import OTHERS, secrets_path
 from edge_agent.doctor.finding import Finding, note, ok, problem
+from edge_agent.unit import USER
 
 SUBJECT = "agent"
 SYSTEMD = Path("/run/systemd/system")
@@ -21,8 +23,10 @@ MANY_RESTARTS = 5
 
 
 def check_files(config_path: Path) -> Iterator[Finding]:
-    """Look at the modes of the configuration's files."""
+    """Look at owners and modes of the configuration's files."""
     secrets = secrets_path(config_path)
+    if config_path == SYSTEM_PATH:
+        yield from check_readable((config_path, secrets), USER)
     try:
         mode = stat.S_IMODE(secrets.stat().st_mode)
     except FileNotFoundError:
@@ -36,6 +40,25 @@ def check_files(config_path: Path) -> Iterator[Finding]:
         )
     else:
         yield ok(SUBJECT, f"{secrets}: for its owner alone (mode {mode:04o})")
+
+
+def check_readable(files: Iterable[Path], user: str) -> Iterator[Finding]:
+    """Tell which files the service's user may not read, as where root has put them there."""
+    import pwd
+
+    with contextlib.suppress(KeyError, OSError):
+        entry = pwd.getpwnam(user)
+        for path in files:
+            found = path.stat()
+            if found.st_uid == entry.pw_uid:
+                readable = found.st_mode & stat.S_IRUSR
+            elif found.st_gid == entry.pw_gid:
+                readable = found.st_mode & stat.S_IRGRP
+            else:
+                readable = found.st_mode & stat.S_IROTH
+            if not readable:
+                refused = f"{path}: the service's user {user} may not read it"
+                yield problem(SUBJECT, refused, f"sudo chown {user}: {path}")
 
 
 def check_agent(config_path: Path, status: dict[str, Any] | None, refusal: str) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from edge_agent.config import CameraConfig
 from edge_agent.config.source_url import source_kind
 from edge_agent.doctor.finding import Finding, note, ok, problem
 from edge_agent.doctor.network_check import connect, resolve
+from edge_agent.lateness import NOT_CONNECTED
 from edge_agent.state import CameraState
 
 LONGEST_STAGE_S = 5.0
@@ -85,7 +86,19 @@ def check_camera(
         reachable = yield from _reachable(subject, camera)
         if not reachable:
             return
-    yield from _tried(subject, camera, password, input_wh)
+    opened = yield from _tried(subject, camera, password, input_wh)
+    if opened and told is not None and told["state"] == CameraState.OFFLINE:
+        yield from _only_here(subject, camera)
+
+
+def _only_here(subject: str, camera: CameraConfig) -> Iterator[Finding]:
+    """Tell of what opens here and not in the agent, which runs as another user and sees less."""
+    advice = {
+        "file": "the service sees no homes: put it where its user may read it, best in /etc/camera-ai",
+        "device": "the service sees no devices without the drop-in edge-agent-video-devices.conf",
+    }.get(source_kind(camera.url))
+    if advice is not None:
+        yield problem(subject, "opens here, and not for the agent", advice)
 
 
 def _reachable(subject: str, camera: CameraConfig) -> Generator[Finding, None, bool]:
@@ -105,7 +118,8 @@ def _reachable(subject: str, camera: CameraConfig) -> Generator[Finding, None, b
 
 def _tried(
     subject: str, camera: CameraConfig, password: str | None, input_wh: Sequence[int] | None
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, bool]:
+    """Open it and look; gives whether it opened."""
     bounded = replace(
         camera,
         connect_timeout_s=min(camera.connect_timeout_s, LONGEST_STAGE_S),
@@ -117,13 +131,14 @@ def _tried(
             look = _looked(source, begun_s)
     except CaptureError as error:
         yield problem(subject, str(error), _advice(camera, error))
-        return
+        return False
     yield from _of_look(subject, camera, look)
     if input_wh is not None and 0 < look.width < input_wh[0] and look.height < input_wh[1]:
         size = f"{input_wh[0]} x {input_wh[1]} px"
         yield note(
             subject, f"its pictures are smaller than the model's {size}", "choose a larger stream in it"
         )
+    return True
 
 
 def _looked(source: Source, begun_s: float) -> Look:
@@ -199,7 +214,10 @@ def _as_told(subject: str, camera: CameraConfig, told: dict[str, Any]) -> Iterat
     if told["state"] == CameraState.REFUSED:
         yield problem(subject, f"the server refuses it: {told['reason']}", "see the server above")
         return
-    if told["state"] == CameraState.SLOW:
+    if told["state"] == CameraState.SLOW and told["reason"] == NOT_CONNECTED:
+        # The fault is the server's, and told there.
+        yield note(subject, f"slow: {told['reason']}", "see the server above")
+    elif told["state"] == CameraState.SLOW:
         yield problem(
             subject,
             f"slow: {told['reason']}",

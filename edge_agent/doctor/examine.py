@@ -19,7 +19,7 @@ from edge_agent.config.secrets import Secrets
 from edge_agent.control.client import ask
 from edge_agent.doctor import agent_check, camera_check, clock_check, machine_check, server_check
 from edge_agent.doctor.finding import Finding, ok, problem
-from edge_agent.errors import AgentError, ConfigError
+from edge_agent.errors import AgentError, ConfigError, NotAllowedError
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +108,8 @@ def _configuration(config_path: Path) -> tuple[AgentConfig | None, list[Finding]
         config = load(config_path)
     except ConfigError as error:
         advice = "mend it there; a running agent goes on with what it read before"
+        if isinstance(error, NotAllowedError):
+            advice = "run the command with sudo"
         return None, [problem("configuration", str(error), advice)]
     count = len(config.cameras)
     if not count:

@@ -11,6 +11,7 @@ from edge_agent.config import CameraConfig
 from edge_agent.doctor import camera_check
 from edge_agent.doctor.camera_check import check_camera
 from edge_agent.doctor.finding import Finding
+from edge_agent.lateness import NOT_CONNECTED
 from edge_agent.rtsp.auth import Credentials
 from edge_agent.rtsp.faults import Faults
 from tests.demo_cameras import DemoCameras
@@ -119,6 +120,16 @@ def test_nobody_is_there(walkers: Path) -> None:
     assert missing.level == "problem"
 
 
+def test_what_opens_here_and_not_for_the_agent(walkers: Path) -> None:
+    """A file in a home that the service does not see: root, who asks, sees it."""
+    told_so = told("offline", "cannot open it: Permission denied")
+    [hidden] = problems(examined(str(walkers), told=told_so))
+
+    assert "not for the agent" in hidden.found
+    assert "/etc/camera-ai" in hidden.advice
+    assert not problems(examined(str(walkers), told=told("connecting")))
+
+
 def test_a_camera_that_streams_is_left_alone(cameras: DemoCameras, walkers: Path) -> None:
     """Many cameras allow few sessions: the agent knows; nor is a wrong password tried once more."""
     camera = cameras.serve(walkers)
@@ -130,6 +141,7 @@ def test_a_camera_that_streams_is_left_alone(cameras: DemoCameras, walkers: Path
         fps=20.0,
     )
     slow = examined(camera.url, told=told("slow", "answers take 2 s"))
+    without_server = examined(camera.url, told=told("slow", NOT_CONNECTED))
     refused = examined(camera.url, told=told("refused by the server", "over capacity"))
     locked = examined(camera.url, "canary", told("authentication failed", "no entry"), user="u")
     disabled = examined(camera.url, enabled=False)
@@ -139,6 +151,9 @@ def test_a_camera_that_streams_is_left_alone(cameras: DemoCameras, walkers: Path
     assert any("--transport tcp" in finding.advice for finding in lossy)
     assert any("10.0 frames/s come; wanted are 20" in finding.found for finding in lossy)
     assert [finding.found for finding in problems(slow)] == ["slow: answers take 2 s"]
+    assert [(finding.level, finding.advice) for finding in without_server] == [
+        ("note", "see the server above")
+    ]
     assert "over capacity" in problems(refused)[0].found
     assert "--user u" in problems(locked)[0].advice
     assert disabled[0].advice == "edge-agent enable yard"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,13 @@ from edge_agent.config import GatewayConfig
 from edge_agent.config.change import AddCameras, SetServer, perform
 from edge_agent.config.secrets import secrets_path
 from edge_agent.doctor import clock_check, examine, machine_check
-from edge_agent.doctor.agent_check import check_agent, check_files, check_spool, check_state_directory
+from edge_agent.doctor.agent_check import (
+    check_agent,
+    check_files,
+    check_readable,
+    check_spool,
+    check_state_directory,
+)
 from edge_agent.doctor.clock_check import check_clock, is_synchronised
 from edge_agent.doctor.finding import Finding, ok
 from edge_agent.doctor.machine_check import check_disk, check_heat, check_memory, check_processor
@@ -75,6 +82,19 @@ def test_the_agent_and_its_files(tmp_path: Path) -> None:
     assert levels == ["ok", "note", "problem"]
     assert "3 were dropped" in next(iter(check_spool(status))).found
     assert [finding.level for finding in check_state_directory(path)] == ["note"]
+
+
+def test_files_that_the_services_user_may_not_read(tmp_path: Path) -> None:
+    """As root leaves them who copies them there; who owns them is this user here, and not another one."""
+    secrets = tmp_path / "agent.secrets.toml"
+    secrets.touch(0o600)
+    mine = pwd.getpwuid(os.getuid()).pw_name
+    another = next(entry for entry in pwd.getpwall() if entry.pw_uid != os.getuid() != entry.pw_gid)
+
+    [refused] = check_readable([secrets], another.pw_name)
+    assert (refused.level, refused.advice) == ("problem", f"sudo chown {another.pw_name}: {secrets}")
+    assert not list(check_readable([secrets], mine))
+    assert not list(check_readable([secrets], "no-such-user"))
 
 
 def test_a_check_that_hangs_or_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
