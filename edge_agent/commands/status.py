@@ -44,7 +44,8 @@ def status(
         typer.echo(json.dumps(told))
 
 
-@app.command("report-reading")
+# What begins with a minus and is no option is a value: it freezes.
+@app.command("report-reading", context_settings={"ignore_unknown_options": True})
 def report_reading(
     context: typer.Context,
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="The device's name.")],

@@ -218,10 +218,11 @@ def test_readings_of_devices_and_a_status_for_people(running: Gateway) -> None:
     """A reading is taken for the server; the table names every camera; --watch goes on until it is ended."""
     before = _records(running)
     running.command("report-reading", "thermometer-1", "21.5", "--unit", "C", "--battery-percent", "80")
+    running.command("report-reading", "freezer-2", "-18.5")
     refused = command(running, "report-reading", "thermometer-1", "nan")
     running.wait_for(
-        lambda: sum(Asked(running).told["spool"][key] for key in ("waiting", "uploaded")) > before,
-        "a reading",
+        lambda: sum(Asked(running).told["spool"][key] for key in ("waiting", "uploaded")) >= before + 2,
+        "both readings",
     )
     shown = running.command("status")
     watching = subprocess.Popen(
