@@ -31,6 +31,12 @@ def make(config_path: Path, change: Change) -> None:
             places = places_of(config_path)
             raise AgentError(f"{error}; nor by the agent at {places.socket}: {who_may(places)}") from None
         if isinstance(refused, NotAllowedError):
+            error_there = ""
             # It would see the change by itself, a little later.
             with contextlib.suppress(AgentError):
                 ask(config_path, {"command": "read-again"})
+                error_there = ask(config_path, {"command": "status"})["configuration"]["error"]
+            if error_there:
+                raise AgentError(
+                    f"it is written, and not in effect: the running agent: {error_there}"
+                ) from None
