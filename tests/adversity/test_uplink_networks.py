@@ -106,6 +106,8 @@ def test_a_cut_is_noticed_by_both_and_leaves_nothing_old_behind(
     )
     for states in records_of(data).values():
         assert "slow" in [record["state"] for record in states]
+        # The cameras were well all the time.
+        assert not {"offline", "stalled"} & {record["state"] for record in states}
         for before, after in pairwise(states):
             assert after["previous_state"] == before["state"], states
 
