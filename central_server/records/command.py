@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Read what the gateways have reported.")
 
 AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
+MOST_NS = 2**63 - 1
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -60,7 +61,10 @@ def list_records(
 
 def _since_ns(text: str, now: datetime) -> int:
     if ago := AGO.fullmatch(text):
-        moment = now - timedelta(seconds=int(ago["count"]) * UNIT_S[ago["unit"]])
+        try:
+            moment = now - timedelta(seconds=int(ago["count"]) * UNIT_S[ago["unit"]])
+        except OverflowError:
+            moment = datetime.min.replace(tzinfo=UTC)
     else:
         try:
             # Without a zone it is this machine's time.
@@ -69,7 +73,8 @@ def _since_ns(text: str, now: datetime) -> int:
             raise OptionError(
                 f"--since: found {text!r}, expected e.g. 15m, 7d, 2026-11-30 or 2026-11-30T08:15"
             ) from None
-    return int(moment.timestamp() * 1e9)
+    # What no record's time can be is as good as its limit.
+    return max(-MOST_NS, min(int(moment.timestamp() * 1e9), MOST_NS))
 
 
 def _time(time_ns: int) -> str:
@@ -91,7 +96,8 @@ def _json(record: "StoredRecord") -> str:
         "kind": record.kind,
     }
     identity = {"spool_id": record.spool_id, "sequence": record.sequence}
-    return json.dumps(known | fields | identity, ensure_ascii=False)
+    # In ASCII: among what gateways say may be what steers a terminal, or ends a line for some readers.
+    return json.dumps(known | fields | identity)
 
 
 def _line(record: "StoredRecord") -> str:

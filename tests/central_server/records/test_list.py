@@ -1,5 +1,6 @@
 """`central-server records list`: for people, and for programs."""
 
+import json
 import re
 import time
 from pathlib import Path
@@ -54,6 +55,21 @@ async def test_records_are_chosen_by_camera_time_and_number(report, stored) -> N
     assert [record["sequence"] for record in stored("--since", "2000-01-01")] == [1, 2, 3, 4]
     assert [record["sequence"] for record in stored("--limit", "2")] == [3, 4]
     assert stored("--camera", "nobody") == []
+    # Times that no record can have.
+    assert len(stored("--since", "999999d")) == len(stored("--since", "1500-01-01")) == 4
+    assert stored("--since", "9999-12-31") == []
+
+
+async def test_lines_of_json_are_plain(report, start_program, data: Path) -> None:
+    """Whatever a gateway says, a line is a line, and nothing in it steers a terminal."""
+    text = "a\u2028b\x85c\x9b31md é"
+    await report().send(batch([state(1, text=text)], gateway=text))
+    program = start_program("central-server", "records", "list", "--json", "--data", str(data))
+    assert program.wait() == 0
+    (line,) = program.lines
+    assert line.isascii()
+    record = json.loads(line)
+    assert (record["gateway"], record["reason"]) == (text, text)
 
 
 async def test_what_is_wrong_is_said_in_one_line(report, start_program, data: Path, tmp_path: Path) -> None:
