@@ -16,9 +16,12 @@ BUSY_TIMEOUT_S = 2.0
 # What is taken away at once, so that nothing waits long for it.
 PRUNED_ROWS = 500
 # Empty spools, one for each start of an agent, are known for this long after their last batch, so that no
-# record that retention has taken away comes back; of more than this many the oldest are forgotten.
+# record that retention has taken away comes back; of more than these the oldest are forgotten. Whoever makes
+# them up is not to drive out the records: they may take a tenth of the size, each with the longest name.
 SPOOL_MEMORY_S = 366 * 86400
 MAX_SPOOLS = 200_000
+SPOOL_SHARE = 0.1
+SPOOL_BYTES = 700
 
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
@@ -44,6 +47,10 @@ CREATE TABLE IF NOT EXISTS record (
 CREATE INDEX IF NOT EXISTS record_at ON record (at_ns);
 CREATE INDEX IF NOT EXISTS record_camera_at ON record (camera, at_ns);
 """
+FORGET_EMPTY = """
+DELETE FROM spool WHERE NOT EXISTS (SELECT 1 FROM record WHERE record.spool = spool.id)
+"""
+BEYOND_MOST = "AND id <= (SELECT MAX(id) FROM spool) - ?"
 NEWEST = """
 SELECT spool_id, gateway, sequence, camera, at_ns, received_ns, kind, body
 FROM record JOIN spool ON spool.id = record.spool
@@ -73,7 +80,10 @@ class RecordStore:
 
     def __init__(self, path: Path, retention: Retention) -> None:
         self._retention = retention
+        self._max_spools = min(MAX_SPOOLS, int(retention.max_bytes * SPOOL_SHARE / SPOOL_BYTES))
+        self._path = path
         os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._file = _identity(path)
         self._db = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
@@ -90,6 +100,13 @@ class RecordStore:
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
 
+    def has_lost_its_file(self) -> bool:
+        """Whether somebody has taken the file away: what is written would be found by nobody."""
+        try:
+            return _identity(self._path) != self._file
+        except FileNotFoundError:
+            return True
+
     def append(self, batches: Sequence[RecordBatch]) -> list[Refused]:
         """Add batches, all or none; a record that is here already is kept as it is.
 
@@ -101,6 +118,8 @@ class RecordStore:
             return [self._append(batch, time.time_ns()) for batch in batches]
 
     def _append(self, batch: RecordBatch, now_ns: int) -> Refused:
+        if not batch.records:  # all of them refused: nothing is to be known of their spool
+            return ()
         spool, forgotten_through = self._spool(batch, now_ns)
         refused = []
         for record in batch.records:
@@ -145,30 +164,41 @@ class RecordStore:
 
     def prune(self) -> int:
         """Take away some of what is too old or too much; gives how many, 0 when nothing is."""
-        oldest_ns = time.time_ns() - int(self._retention.max_age_s * 1e9)
-        rows = self._db.execute(
-            "SELECT id, spool, sequence, received_ns FROM record ORDER BY id LIMIT ?", (PRUNED_ROWS,)
-        ).fetchall()
-        if self._used_bytes() <= self._retention.max_bytes:
-            rows = [row for row in rows if row[3] < oldest_ns]
+        rows = self._too_much()
         if rows:
             with self._transaction():
                 self._db.executemany("DELETE FROM record WHERE id = ?", [row[:1] for row in rows])
                 self._db.executemany(
                     "UPDATE spool SET forgotten_through = MAX(forgotten_through, ?) WHERE id = ?",
-                    [(sequence, spool) for _, spool, sequence, _ in rows],
+                    [(sequence, spool) for _, spool, sequence in rows],
+                )
+                self._db.executemany(
+                    f"{FORGET_EMPTY} {BEYOND_MOST} AND id = ?",
+                    [(self._max_spools, spool) for spool in {spool for _, spool, _ in rows}],
                 )
         return len(rows)
 
+    def _too_much(self) -> list[tuple[int, int, int]]:
+        """Find some records, by id, spool and sequence, that have to go."""
+        query = "SELECT id, spool, sequence FROM record"
+        if self._used_bytes() > self._retention.max_bytes:
+            return self._db.execute(f"{query} ORDER BY id LIMIT ?", (PRUNED_ROWS,)).fetchall()
+        # By the arrival; a record's own time is never later, and has an index.
+        oldest_ns = time.time_ns() - int(self._retention.max_age_s * 1e9)
+        return self._db.execute(
+            f"{query} WHERE at_ns < ? AND received_ns < ? ORDER BY at_ns LIMIT ?",
+            (oldest_ns, oldest_ns, PRUNED_ROWS),
+        ).fetchall()
+
     def forget_spools(self) -> None:
-        """Forget empty spools that nobody has heard of for a year, or that are too many."""
-        oldest_ns = time.time_ns() - SPOOL_MEMORY_S * 10**9
+        """Forget empty spools that are too many."""
         with self._transaction():
-            self._db.execute(
-                "DELETE FROM spool WHERE (seen_ns < ? OR id <= (SELECT MAX(id) FROM spool) - ?)"
-                " AND NOT EXISTS (SELECT 1 FROM record WHERE record.spool = spool.id)",
-                (oldest_ns, MAX_SPOOLS),
-            )
+            self._db.execute(f"{FORGET_EMPTY} {BEYOND_MOST}", (self._max_spools,))
+
+    def forget_old_spools(self) -> None:
+        """Forget empty spools that nobody has heard of for a year."""
+        with self._transaction():
+            self._db.execute(f"{FORGET_EMPTY} AND seen_ns < ?", (time.time_ns() - SPOOL_MEMORY_S * 10**9,))
 
     def _used_bytes(self) -> int:
         pages, free, page_bytes = (
@@ -187,6 +217,11 @@ class RecordStore:
             with contextlib.suppress(sqlite3.Error):  # a failed write has ended the transaction already
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def read_records(

@@ -126,9 +126,7 @@ class RecordWriter:
 
     def _append(self, batches: Sequence[tuple[_Job, RecordBatch]]) -> None:
         try:
-            if self._store is None:
-                self._store = self._opened()
-            all_refused = self._store.append([batch for _, batch in batches])
+            all_refused = self._opened().append([batch for _, batch in batches])
         except (sqlite3.Error, OSError) as error:
             self._failed(error)
             reason = f"the records cannot be stored now: {error}"
@@ -150,8 +148,14 @@ class RecordWriter:
         )
 
     def _opened(self) -> RecordStore:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return RecordStore(self._path, self._retention)
+        if self._store is not None and self._store.has_lost_its_file():
+            log.error("records: %s was taken away; a new one is begun", self._path)
+            self._store.close()
+            self._store = None
+        if self._store is None:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._store = RecordStore(self._path, self._retention)
+        return self._store
 
     def _failed(self, error: sqlite3.Error | OSError) -> None:
         if str(error) != self._trouble:
@@ -185,10 +189,13 @@ class RecordWriter:
         """Take away what is too old or too much; while batches wait, no more than has come."""
         now_s = time.monotonic()
         is_due = now_s >= self._pruned_s + PRUNE_PERIOD_S or self._unpruned >= PRUNE_ROWS
-        if self._store is None or not is_due:
+        if not is_due:
             return
         try:
-            while pruned := self._store.prune():
+            # Also where none can be stored, or none come: what has to go makes room, and goes in its time.
+            store = self._opened()
+            store.forget_spools()
+            while pruned := store.prune():
                 self._unpruned -= pruned
                 if self._unpruned <= 0 and not self._jobs.empty():
                     return
@@ -196,8 +203,8 @@ class RecordWriter:
             self._unpruned = 0
             if now_s >= self._forgot_s + FORGET_PERIOD_S:
                 self._forgot_s = now_s
-                self._store.forget_spools()
-        except sqlite3.Error as error:
+                store.forget_old_spools()
+        except (sqlite3.Error, OSError) as error:
             self._pruned_s = now_s
             self._failed(error)
 

@@ -16,8 +16,12 @@ from camera_ai import telemetry_pb2
 from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 from camera_ai.telemetry_pb2 import MotionInterval, Reading, Record
 
+from central_server import wire
+from central_server.records import writer
+from central_server.records.store import RecordStore, Retention, read_records
 from tests.central_server.records.conftest import Reporter, batch, state
 from tests.disks import fill
+from tests.polling import until
 
 DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
 
@@ -217,6 +221,32 @@ async def test_a_damaged_file_is_kept_and_a_new_one_begun(
     assert (data / "records.db.corrupt").read_bytes().startswith(b"no database")
     assert [record["sequence"] for record in stored()] == [2]
     assert [line for line in second.errors if "was damaged" in line]
+
+
+async def test_a_file_that_was_taken_away_is_begun_anew(server, report, stored, data: Path) -> None:
+    """What is acknowledged after that is in a file that can be found, and the log says so."""
+    reporter = report()
+    await reporter.send(batch([state(1)]))
+    (data / "records.db").unlink()
+    assert (await reporter.send(batch([state(2)]))).through_sequence == 2
+    assert [record["sequence"] for record in stored()] == [2]
+    server.kill()
+    assert [record["sequence"] for record in stored()] == [2]
+    assert [line for line in server.errors if "was taken away" in line]
+
+
+async def test_what_is_too_old_goes_though_no_gateway_reports(data: Path, monkeypatch) -> None:
+    """After a start, too: nobody has to send a record for others to go."""
+    monkeypatch.setattr(writer, "PRUNE_PERIOD_S", 0.2)
+    data.mkdir()  # noqa: ASYNC240
+    path = data / "records.db"
+    store = RecordStore(path, Retention())
+    store.append([wire.parse_batch(batch([state(1)]))])
+    store.close()
+    keeper = writer.RecordWriter(data, Retention(max_age_s=0.1))
+    keeper.start()
+    await until(lambda: not read_records(path), "the record is gone", 30)
+    assert await asyncio.to_thread(keeper.close)
 
 
 async def test_a_drain_acknowledges_what_was_taken_and_says_why_it_ends(server, report, stored) -> None:

@@ -2,10 +2,13 @@
 
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from central_server.record import NewRecord, RecordBatch
-from central_server.records.store import RecordStore, Retention, read_records
+from central_server.records.store import PRUNED_ROWS, RecordStore, Retention, read_records
 
 
 def records(spool_id: str, sequences: range, size_bytes: int = 10) -> RecordBatch:
@@ -52,8 +55,43 @@ def test_what_is_too_old_goes(tmp_path: Path) -> None:
     assert prune_all(store) == 1200
     assert {record.spool_id for record in read_records(path, limit=10_000)} == {second}
     store.forget_spools()
+    store.forget_old_spools()
     store.append([records(first, range(1, 2))])
     assert {record.spool_id for record in read_records(path)} == {second}
+    store.close()
+
+
+def test_made_up_spools_do_not_drive_out_the_records(tmp_path: Path) -> None:
+    """Thousands of spools of one record each, with long names: bounded, and the newest is kept."""
+    path = tmp_path / "records.db"
+    store = RecordStore(path, Retention(max_bytes=1 << 20))
+    for _ in range(40):
+        store.append(
+            [replace(records(str(uuid.uuid4()), range(1, 2)), gateway="😀" * 128) for _ in range(100)]
+        )
+        store.forget_spools()
+        prune_all(store)
+    honest = str(uuid.uuid4())
+    store.append([records(honest, range(1, 101))])
+    prune_all(store)
+    assert {record.sequence for record in read_records(path, limit=100)} == set(range(1, 101))
+    store.close()
+    assert path.stat().st_size < 2 << 20
+
+
+def test_records_of_a_clock_that_was_ahead_keep_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's clock was a year ahead when they came: what came later, and is too old now, goes."""
+    path = tmp_path / "records.db"
+    store = RecordStore(path, Retention(max_age_s=0.5))
+    with monkeypatch.context() as ahead:
+        year_later_ns = time.time_ns() + 365 * 86400 * 10**9
+        ahead.setattr("central_server.records.store.time.time_ns", lambda: year_later_ns)
+        store.append([records(str(uuid.uuid4()), range(1, PRUNED_ROWS + 1))])
+    store.append([records(str(uuid.uuid4()), range(1, 11))])
+    time.sleep(0.6)
+    assert prune_all(store) == 10
     store.close()
 
 
