@@ -195,6 +195,8 @@ class CameraRunner:
             self._capture.stop(0.0)
         if self._next_look is not None:
             self._next_look.cancel()
+        if self._stream is not None:
+            self._stream.stop_soon()
         if self._task is not None:
             self._task.cancel()
 

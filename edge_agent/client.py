@@ -94,10 +94,24 @@ class CameraStream:
         """Go over to another configuration of the camera; a call that asked for other objects begins anew."""
         before, self._camera = self._camera, camera
         self._lane.configure(camera)
-        if wire.build_wanted(before) != wire.build_wanted(camera):
+        is_shown = before.privacy_masks != camera.privacy_masks and self._take_back("other privacy masks")
+        if is_shown or wire.build_wanted(before) != wire.build_wanted(camera):
             if self._call is not None:
                 self._call.cancel()
             self.hurry()
+
+    def stop_soon(self) -> None:
+        """Send nothing more from now on; `run` is to be cancelled as well."""
+        self._take_back("stopped")
+        if self._call is not None:
+            self._call.cancel()
+
+    def _take_back(self, reason: str) -> bool:
+        """Drop what waits; tell whether more is on its way, which a call lets go when it is cancelled."""
+        if self._window.waiting is not None:
+            self._window.discard()
+            self.drops[reason] += 1
+        return self._window.in_flight > 0
 
     def hurry(self) -> None:
         """Do not wait before the next call: what ended the last one may be mended."""
@@ -128,6 +142,9 @@ class CameraStream:
 
     def offer(self, frame: Frame) -> None:
         """Take the camera's latest frame; it is sent as soon as the window has room and it has its turn."""
+        if frame.privacy_masks != self._camera.privacy_masks:
+            self.drops["other privacy masks"] += 1
+            return
         if self._is_too_large(frame):
             return
         if dropped := self._lane.offer(frame, time.monotonic()):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from edge_agent.config import Polygon
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -20,6 +22,8 @@ class Frame:
     """Pixels of the JPEG."""
     height: int
     """Pixels of the JPEG."""
+    privacy_masks: tuple[Polygon, ...] = ()
+    """The regions that were black before it was made: where others hold by now, it is not to be sent."""
 
     def __repr__(self) -> str:
         size = f"{self.width}x{self.height}, {len(self.image_data)} bytes"

@@ -282,6 +282,7 @@ class FrameMaker:
             image_data=image.data,
             width=image.width,
             height=image.height,
+            privacy_masks=self._camera.privacy_masks,
         )
 
 

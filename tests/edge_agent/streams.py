@@ -49,7 +49,10 @@ class Rig:
         """Offer the next frame, captured `age_s` ago."""
         self._next_id += 1
         captured_s = time.monotonic() - age_s
-        self.stream.offer(Frame(self.camera.name, self._next_id, time.time_ns(), captured_s, image, 64, 48))
+        masks = self.camera.privacy_masks
+        self.stream.offer(
+            Frame(self.camera.name, self._next_id, time.time_ns(), captured_s, image, 64, 48, masks)
+        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Rig"]:

@@ -120,6 +120,41 @@ async def test_a_frame_that_is_already_too_old_is_not_sent(start_server) -> None
         assert (await door.answer()).answer.outcome == "detected"
 
 
+async def test_frames_made_before_privacy_masks_were_set_are_not_sent() -> None:
+    """Neither what waits, nor what gRPC holds for a server that reads late, nor what was still being made."""
+    arrived: list[bytes] = []
+    reads, masks = asyncio.Event(), (((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)),)
+
+    async def reads_late(_: AsyncIterator[bytes], context: Context) -> None:
+        await context.send_initial_metadata([("camera-ai-window", "1")])
+        await reads.wait()
+        while isinstance(request := await context.read(), bytes):
+            message = DetectRequest.FromString(request)
+            arrived.append(message.image_data[:1])
+            await context.write(DetectResponse(frame_id=message.frame_id).SerializeToString())
+
+    # More than sockets and HTTP/2 take at once.
+    uncovered, covered = b"u" * 30_000_000, b"c"
+    unlimited = [("grpc.max_receive_message_length", -1)]
+    async with scripted_server(reads_late, options=unlimited) as address, rig(address).running() as door:
+        await until(lambda: door.facts, "the call")
+        door.offer(uncovered)
+        await until(lambda: door.stream.sent_bytes, "a frame on its way")
+        door.offer(uncovered)
+        masked = replace(door.camera, privacy_masks=masks)
+        door.stream.configure(masked)
+        door.offer(uncovered)
+        reads.set()
+        door.camera = masked
+        offering = asyncio.create_task(door.offering(image=covered))
+        await until(lambda: door.results, "an answer")
+        offering.cancel()
+
+    assert set(arrived) == {b"c"}
+    assert door.stream.drops["other privacy masks"] == 2
+    assert door.stream.drops["unanswered"] == 1
+
+
 async def test_a_budget_is_kept_and_what_is_sent_is_counted(start_server) -> None:
     """Ten frames a second of 20 kB, and 160 kbit/s for them: one a second, the others are over budget."""
     server = start_server("--detector", "simulated:1")

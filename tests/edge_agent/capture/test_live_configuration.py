@@ -44,6 +44,7 @@ def test_privacy_masks(watch: Watch, url: str) -> None:
         first = configure(watcher, replace(camera, privacy_masks=masks))
         watcher.wait_for_frames(first + 2)
         for frame in watcher.frames[first:]:
+            assert frame.privacy_masks == masks
             picture = pixels(frame)
             middle = picture.shape[1] // 2
             halves = (picture[:, : middle - 16], picture[:, middle + 16 :])
