@@ -65,6 +65,7 @@ def test_two_agents_do_not_march_in_step() -> None:
     Backoff(uniform=uniform, clock=clock).next_delay_s()
 
     assert drawn == [(0.125, 0.25)]
+    assert len({Backoff().next_delay_s() for _ in range(20)}) > 1
 
 
 def test_a_healthy_stretch_begins_anew() -> None:
