@@ -26,7 +26,8 @@ class LiveConfiguration:
     Attributes:
         current: what is in effect.
         error: why the files, as they are now, are not; empty while they are.
-        read_unix_s: when what is in effect was read, in seconds since the Unix epoch.
+        read_s: when what is in effect was read, by time.monotonic().
+        read_unix_s: the same in seconds since the Unix epoch.
 
     """
 
@@ -36,12 +37,12 @@ class LiveConfiguration:
         self.path = path
         self.current = first
         self.error = ""
-        self.read_unix_s = time.time()
+        self.read_s, self.read_unix_s = time.monotonic(), time.time()
         self._files = files
         self._on_change = on_change
         self._lock = asyncio.Lock()
         self._seen = first.marks
-        self._read_s = time.monotonic()
+        self._tried_s = time.monotonic()
 
     async def change(self, change: Change) -> None:
         """Write a change to the files and put it into effect.
@@ -74,7 +75,7 @@ class LiveConfiguration:
             await asyncio.sleep(LOOK_PERIOD_S)
             try:
                 marks = await self._files.do(reading.look, self.path)
-                is_retry_due = bool(self.error) and time.monotonic() >= self._read_s + RETRY_PERIOD_S
+                is_retry_due = bool(self.error) and time.monotonic() >= self._tried_s + RETRY_PERIOD_S
                 if marks == self._seen and not is_retry_due:
                     pending = None
                 elif marks in (pending, self._seen):
@@ -88,7 +89,7 @@ class LiveConfiguration:
     async def _take(self, *, is_retry: bool = False) -> None:
         # What changes after this look is found by the next one.
         self._seen = await self._files.do(reading.look, self.path)
-        self._read_s = time.monotonic()
+        self._tried_s = time.monotonic()
         try:
             new = await self._files.do(reading.read, self.path, before=self.current)
             await self._on_change(new)
@@ -97,7 +98,7 @@ class LiveConfiguration:
                 self._tell(str(error))
             raise
         self._tell("")
-        self.read_unix_s = time.time()
+        self.read_s, self.read_unix_s = time.monotonic(), time.time()
         self.current = new
 
     def _tell(self, problem: str) -> None:

@@ -20,6 +20,7 @@ from edge_agent.config.reading import Reading
 from edge_agent.control.handler import AgentHandler
 from edge_agent.control.place import lock, make_directories
 from edge_agent.control.server import ControlSocket
+from edge_agent.errors import without_text
 from edge_agent.file_thread import FileThread
 from edge_agent.live import LiveConfiguration
 from edge_agent.result import Result
@@ -186,7 +187,10 @@ class _Run:
             await self._reloading.wait()
             self._reloading.clear()
             service.reloading()
-            await self._live.read_again()
+            try:
+                await self._live.read_again()
+            except Exception as error:  # noqa: BLE001 - a fault of ours: the next one is obeyed all the same
+                log.error("reading the configuration again: %s", without_text(error))  # noqa: TRY400
             service.ready()
 
     async def _apply(self, new: Reading) -> None:

@@ -20,6 +20,10 @@ from edge_agent.state import CameraState
 WELL = frozenset({CameraState.STREAMING, CameraState.DISABLED, CameraState.ENDED})
 
 
+# Less is the clock being kept, and no reason to tell another second each time.
+CLOCK_STEP_S = 2.0
+
+
 @dataclass(slots=True)
 class ServerStatus:
     """What the connection last told, and since when it has been so."""
@@ -68,19 +72,19 @@ class Snapshots:
                 "version": version("camera-ai"),
                 "pid": os.getpid(),
                 "gateway": self.gateway,
-                "since": _instant(self._begun_unix_s),
+                "since": since(self._begun_s, self._begun_unix_s),
                 "for_s": _ago(self._begun_s),
             },
             "configuration": {
                 "path": str(Path(self._live.path).absolute()),
-                "read": _instant(self._live.read_unix_s),
+                "read": since(self._live.read_s, self._live.read_unix_s),
                 "error": self._live.error or None,
             },
             "server": {
                 "address": config.server.address,
                 "connected": server.connected,
                 "reason": "" if server.connected else server.text.removeprefix("not connected: "),
-                "since": _instant(server.since_unix_s or self._begun_unix_s),
+                "since": since(server.since_s or self._begun_s, server.since_unix_s or self._begun_unix_s),
                 "for_s": _ago(server.since_s or self._begun_s),
                 "version": one_line(facts.version) if facts else "",
                 "detector": one_line(unquote(facts.detector)) if facts else "",
@@ -113,7 +117,7 @@ def _camera(name: str, runner: CameraRunner) -> dict[str, Any]:
         "name": name,
         "state": now.state.value,
         "reason": now.reason,
-        "since": _instant(now.since_unix_s),
+        "since": since(now.since_s, now.since_unix_s),
         "for_s": _ago(now.since_s),
         "fps": round(figures.fps, 1),
         "wanted_fps": camera.fps,
@@ -165,7 +169,17 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def _instant(unix_s: float) -> str:
+def since(then_s: float, then_unix_s: float) -> str:
+    """Tell an instant as the clock has it now, which may have been set since: from 1970, after a power cut.
+
+    Args:
+        then_s: the instant by time.monotonic().
+        then_unix_s: the same in seconds since the Unix epoch, as the clock was then.
+
+    """
+    unix_s = time.time() - (time.monotonic() - then_s)
+    if abs(unix_s - then_unix_s) < CLOCK_STEP_S:
+        unix_s = then_unix_s
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
