@@ -113,3 +113,12 @@ def test_reading_gives_the_newest_of_a_camera_in_order(tmp_path: Path) -> None:
     store.close()
     assert [record.sequence for record in of_door] == [96, 98, 100]
     assert [record.sequence for record in since] == list(range(90, 101))
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    """What is acknowledged has been synced: SQLite's FULL, in its log."""
+    store = RecordStore(tmp_path / "records.db", Retention())
+    settings = [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    store.close()
+
+    assert settings == [2, "wal"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_agent.spool.store import Store
 from tests.edge_agent.spool import spools
 from tests.edge_agent.spool.spools import opened, put_durably, record, take_all
 from tests.polling import wait_until
@@ -169,6 +170,15 @@ def test_a_log_from_another_file_is_not_mixed_in(cut: Path, tmp_path: Path) -> N
     for row in rows:
         number = spools.number_of(row.body)
         assert number >= 3000 or given[row.spool_id, row.sequence] == number
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    """What no death of a process can show: each commit is synced, which is SQLite's FULL, in its log."""
+    store = Store(tmp_path / "spool.db")
+    settings = [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    store.close()
+
+    assert settings == [2, "wal"]
 
 
 def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
