@@ -23,6 +23,8 @@ LONGEST_REORDERING_S: Final = 1.0
 SEEN_INTERVALS: Final = 3
 """Keyframes are trusted to come regularly after so many intervals."""
 H264_SLICES: Final = range(1, 6)
+H264_MESSAGES: Final = 6
+H264_RECOVERY_POINT: Final = 6
 HEVC_SLICES: Final = range(32)
 HEVC_LAST_NON_REFERENCE: Final = 14
 ANNEX_B: Final = 0
@@ -52,7 +54,9 @@ class PictureKinds:
     def kind(self, head: bytes, *, is_keyframe: bool, is_disposable: bool = False) -> PictureKind:
         """Tell the kind by the first HEAD_BYTES of a picture; what cannot be told may be built on."""
         if is_keyframe:
-            return PictureKind.KEYFRAME
+            # FFmpeg calls those so, too, at which a gradual refresh begins: each holds a part of a picture.
+            is_part = self._codec == "h264" and self._begins_h264_refresh(head)
+            return PictureKind.REFERENCE if is_part else PictureKind.KEYFRAME
         if is_disposable:
             return PictureKind.OTHER
         is_other = False
@@ -66,6 +70,17 @@ class PictureKinds:
         for at in self._units(head):
             if head[at] & 0x1F in H264_SLICES:
                 return head[at] & 0x60 == 0  # nal_ref_idc
+        return False
+
+    def _begins_h264_refresh(self, head: bytes) -> bool:
+        """Tell a recovery point that is whole only some frames later: recovery_frame_cnt is not 0."""
+        for at in self._units(head):
+            if head[at] & 0x1F in H264_SLICES:
+                break
+            if head[at] & 0x1F == H264_MESSAGES:
+                for kind, payload in _h264_messages(head[at + 1 :]):
+                    if kind == H264_RECOVERY_POINT:
+                        return payload[:1] < b"\x80"
         return False
 
     def _is_hevc_other(self, head: bytes) -> bool:
@@ -93,6 +108,19 @@ class PictureKinds:
                 return
             yield at
             at += length + self._length_bytes
+
+
+def _h264_messages(unit: bytes) -> Iterator[tuple[int, bytes]]:
+    """Give type and payload of the messages in a unit of them."""
+    left = unit.replace(b"\0\0\3", b"\0\0")
+    while len(left) > 2 and left[0] != 0x80:  # where the unit ends
+        numbers = []
+        for _ in ("type", "size"):
+            after = left.lstrip(b"\xff")
+            numbers.append(255 * (len(left) - len(after)) + (after[0] if after else 0))
+            left = after[1:]
+        yield numbers[0], left[: numbers[1]]
+        left = left[numbers[1] :]
 
 
 def _length_bytes(codec: str, extradata: bytes) -> int:

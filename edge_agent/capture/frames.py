@@ -119,6 +119,8 @@ class FrameMaker:
         before, self._camera = self._camera, camera
         if camera.privacy_masks != before.privacy_masks:
             self._privacy = PrivacyMasks(camera.privacy_masks)
+            if self._motion:
+                self._motion.restart()  # cells that are black in part are no motion
         gates = [(each.motion, each.motion_sensitivity) for each in (before, camera)]
         if gates[0] != gates[1]:
             self.end()
@@ -136,9 +138,13 @@ class FrameMaker:
         if packet.size > 0 and not self._is_chosen(source, coded):
             self._counters.frames_skipped += 1
             return
+        was_open = self._gate.is_open
         if not self._gate.wants(packet.pts, is_keyframe=packet.is_keyframe, is_corrupt=packet.is_corrupt):
             self._counters.frames_corrupt += self._gate.was_damaged
             return
+        if not was_open and source.decoder.is_open:
+            # Else it would build on what was damaged: leading pictures, and those of a gradual refresh.
+            source.decoder.flush_buffers()
         for picture in self._decode(source, packet):
             if not self._gate.passes(picture.pts, is_corrupt=picture.is_corrupt):
                 self._counters.frames_corrupt += 1

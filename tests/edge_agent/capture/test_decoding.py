@@ -2,13 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
-from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
-import av
 import pytest
-from av.video.frame import PictureType
 
 from edge_agent.capture.counters import CaptureCounters
 from edge_agent.capture.decoding import DecodeChoice, PictureKind, PictureKinds
@@ -18,7 +15,7 @@ from edge_agent.config import CameraConfig, Decode
 from edge_agent.frame import Frame
 from edge_agent.wanted import Wanted
 from tests.edge_agent.capture.conftest import ServeDemo, Watch
-from tests.edge_agent.capture.test_frames import FileTimes, shown
+from tests.edge_agent.capture.test_frames import REFRESHES, FileTimes, encode, shown
 
 KEY, REFERENCE, OTHER = PictureKind
 
@@ -108,16 +105,7 @@ def clip(request: pytest.FixtureRequest, walkers: Path, tmp_path_factory: pytest
     how = "keyint=5:scenecut=0:bframes=2:b-adapt=0:b-pyramid=0:open-gop=0"
     options = {"x264-params": how} if codec == "h264" else {"x265-params": f"{how}:log-level=none"}
     path: Path = tmp_path_factory.mktemp("reordered") / f"clip.{container}"
-    with av.open(str(walkers)) as footage, av.open(str(path), "w") as made:
-        stream = made.add_stream({"h264": "libx264", "hevc": "libx265"}[codec], rate=10, options=options)
-        assert isinstance(stream, av.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
-        for number, picture in enumerate(islice(footage.decode(video=0), 40)):
-            scaled = picture.reformat(160, 120)
-            scaled.pts, scaled.time_base = number, Fraction(1, 10)
-            scaled.pict_type = PictureType.NONE
-            made.mux(stream.encode(scaled))
-        made.mux(stream.encode(None))
+    encode(walkers, path, {"h264": "libx264", "hevc": "libx265"}[codec], options)
     return path
 
 
@@ -175,6 +163,20 @@ def test_higher_layers_of_hevc() -> None:
 
     assert [kind(0, 0), kind(1, 0)] == [OTHER, REFERENCE]
     assert [kind(2, 1), kind(0, 0), kind(3, 1)] == [OTHER, REFERENCE, REFERENCE]
+
+
+@pytest.mark.parametrize("container", ["ts", "mp4"])
+def test_gradual_refreshes_are_no_keyframes(walkers: Path, tmp_path: Path, container: str) -> None:
+    """A stream without keyframes but the first is decoded, although FFmpeg calls more of its pictures so."""
+    path = tmp_path / f"clip.{container}"
+    encode(walkers, path, "libx264", REFRESHES, pictures=90)
+    assert list(kinds_in(path)) == [KEY] + [REFERENCE] * 89
+    counters = CaptureCounters()
+    frames = frames_of(path, "auto", counters)
+
+    assert counters.frames_skipped == 0
+    assert len(frames) >= 17
+    shown(path, frames)
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg4"])

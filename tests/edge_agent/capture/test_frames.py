@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ import av
 import numpy as np
 import pytest
 import simplejpeg
+from av.video.frame import PictureType
 
 from edge_agent.capture.counters import CaptureCounters
 from edge_agent.capture.frames import FrameMaker
@@ -20,6 +22,8 @@ from edge_agent.capture.timing import PresentationClock
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
 from tests.edge_agent.capture.conftest import MakeClip
+
+REFRESHES = {"x264-params": "keyint=10:intra-refresh=1:bframes=0:scenecut=0"}
 
 Damage = Callable[[int, bytes], bytes | None]
 """Takes a picture's number and bytes; gives what arrives of it, None for nothing."""
@@ -66,6 +70,20 @@ def stream(request: pytest.FixtureRequest, make_clip: MakeClip) -> Path:
     return make_clip(
         "stream.ts", "libx265", **{"x265-params": "keyint=10:scenecut=0:bframes=0:log-level=none"}
     )
+
+
+def encode(walkers: Path, path: Path, codec: str, options: dict[str, str], pictures: int = 40) -> None:
+    """Encode footage at 10 fps, with keyframes where the encoder puts them."""
+    with av.open(str(walkers)) as footage, av.open(str(path), "w") as made:
+        stream = made.add_stream(codec, rate=10, options=options)
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
+        for number, picture in enumerate(islice(footage.decode(video=0), pictures)):
+            scaled = picture.reformat(160, 120)
+            scaled.pts, scaled.time_base = number, Fraction(1, 10)
+            scaled.pict_type = PictureType.NONE
+            made.mux(stream.encode(scaled))
+        made.mux(stream.encode(None))
 
 
 def number_in(frame: Frame, pictures: list[np.ndarray]) -> tuple[int, float]:
@@ -142,6 +160,18 @@ def test_noise_in_place_of_pictures(stream: Path) -> None:
     assert counters.frames_corrupt >= 8
 
 
+def test_a_loss_in_a_stream_of_gradual_refreshes(walkers: Path, tmp_path: Path) -> None:
+    """H.264 without another keyframe: nothing is shown until a refresh has gone over the whole picture."""
+    path = tmp_path / "stream.ts"
+    encode(walkers, path, "libx264", REFRESHES)
+    frames = frames_of(path, lambda number, data: b"damaged" if number == 13 else data, CaptureCounters())
+
+    numbers = shown(path, frames)
+    assert numbers[:13] == list(range(13))
+    assert numbers[13:] == list(range(numbers[13], 40))
+    assert numbers[13] >= 20
+
+
 def film_of_motion(path: Path, codec: str) -> None:
     """Encode a second of stillness, two of something that moves, and eight of stillness, at 10 fps."""
     rows = np.random.default_rng(1).integers(60, 180, (180, 160), np.uint8)
@@ -184,3 +214,21 @@ def test_still_scenes(tmp_path: Path, name: str, codec: str, *, watched: bool) -
         with av.open(str(tmp_path / name)) as container:
             sent = {bytes(packet) for packet in container.demux(video=0)}
         assert {frame.image_data for frame in frames} <= sent, "not the camera's own JPEGs"
+
+
+def test_privacy_masks_that_are_set_are_no_motion(tmp_path: Path) -> None:
+    """Nor does the edge of what is black hold the motion gate open afterwards."""
+    film_of_motion(tmp_path / "still.mp4", "libx264")
+    camera = CameraConfig(name="yard", url=str(tmp_path / "still.mp4"), fps=60, motion="on")
+    counters = CaptureCounters()
+    maker = FrameMaker(camera, FileTimes(), counters)
+    with open_source(camera, None, lambda _: None) as source:
+        maker.begin()
+        for number, coded in enumerate(source.pictures()):
+            if number == 70:
+                still_before = counters.frames_still
+                masks = (((0.31, 0.31), (0.72, 0.33), (0.7, 0.7)),)
+                maker.configured = replace(camera, privacy_masks=masks)
+            assert all(maker.frames(source, coded))
+
+    assert counters.frames_still - still_before >= 25
