@@ -85,6 +85,8 @@ def configure(
             "--config",
             metavar="FILE",
             envvar="CAMERA_AI_CONFIG",
+            # Whoever may not read it may yet be let in by the agent's socket.
+            readable=False,
             help="The configuration; by default /etc/camera-ai/agent.toml for root,"
             " else ~/.config/camera-ai/agent.toml.",
         ),

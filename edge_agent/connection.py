@@ -202,7 +202,9 @@ class Connection:
         """Ask by a call, for a channel's state alone carries no reason."""
         call = watch_method(channel)(b"", timeout=1.0)
         status = await call.code()
-        return one_line((await call.details()) or status.name)
+        details = (await call.details()) or status.name
+        # Of several addresses the last one's reason; before it gRPC says only that there is none.
+        return one_line(details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
 
     async def _listen(self, channel: grpc.aio.Channel) -> None:
         """Listen to the server's wishes; a server without them is well, too."""

@@ -46,7 +46,7 @@ def in_words(wish: CameraWish) -> str:
     """Say what is wished."""
     match wish:
         case FrameRate(fps=fps):
-            return f"{fps:g} frames a second" if fps else "no rate of its own"
+            return f"{fps:g} {'frame' if fps == 1 else 'frames'} a second" if fps else "no rate of its own"
         case Viewing(watched=watched):
             return "all frames, for someone is watching" if watched else "nobody is watching"
         case Masks(polygons=polygons):
