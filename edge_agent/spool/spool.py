@@ -34,6 +34,8 @@ LOSS_PERIOD_S = 5.0
 # A file that could not be opened for this long may be overtaken by what is in memory.
 OVERTAKE_S = 60.0
 CLOSE_TIMEOUT_S = 2.0
+# A disk that takes so long over one thing, as flash does that dies, is trouble that it does not tell itself.
+SILENT_DISK_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Spool:
         self._on_news: Callable[[], None] = _nobody
         self._stored = (0, 0, "")
         self._writing = 0
+        self._busy_since_s: float | None = None
         self._clock = Clock()
         self._keeper = Keeper(path, max_bytes, self._lost)
         self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
@@ -124,6 +127,9 @@ class Spool:
         with self._changed:
             rows, used_bytes, trouble = self._stored
             in_memory = self._writing + len(self._memory)
+            silent_s = time.monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
+            if not trouble and silent_s > SILENT_DISK_S:
+                trouble = f"the disk has not answered for {silent_s:.0f} s; new records are kept in memory"
             return SpoolStatus(
                 waiting=max(0, rows - self._to_delete) + in_memory,
                 in_memory=in_memory,
@@ -205,11 +211,14 @@ class Spool:
                 while (wait_s := self._idle_s()) > 0:
                     self._changed.wait(wait_s)
                 closing = self._closing
+                self._busy_since_s = time.monotonic()
             try:
                 self._work()
             except Exception:
                 log.exception("spool: internal error")
                 time.sleep(1.0)
+            with self._changed:
+                self._busy_since_s = None
             if closing:
                 break
         self._keeper.close()
