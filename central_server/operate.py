@@ -63,7 +63,7 @@ def wish(
         raise OptionError("nothing is wished: give --fps, --watched, --not-watched, --mask or --no-masks")
     for wished in asked:
         question = {"command": "wish", "gateway": gateway, "camera": camera, **wished}
-        (answer,) = _ask(control, question)
+        answer = next(_ask(control, question))
         named = answer["gateway"] or "without a name"
         told = answer["told"]
         how = "told" if told else "it stands, no agent watches now"
@@ -116,16 +116,24 @@ def _ask(control: Path, question: dict[str, Any]) -> Iterator[dict[str, Any]]:
             connection.shutdown(socket.SHUT_WR)
             with connection.makefile("rb") as answers:
                 while line := answers.readline(MAX_ANSWER_BYTES):
-                    answer: dict[str, Any] = json.loads(line)
+                    answer = _object(line)
                     if "error" in answer:
                         raise ServerError(str(answer["error"]))
                     if "end" in answer:
                         return
                     yield answer
+                raise ServerError(f"--socket {control}: the server ended before it had answered")
     except OSError as error:
         raise ServerError(f"--socket {control}: {error.strerror or error}") from None
-    except ValueError:
+    except (ValueError, TypeError):
         raise ServerError(f"--socket {control}: what answers there is no central server") from None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    answer = json.loads(line)
+    if not isinstance(answer, dict):
+        raise TypeError("found no JSON object")
+    return answer
 
 
 def _plain(text: str) -> str:

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,34 @@ def test_endless_lines_and_silent_crowds_are_bounded(socket_of_session: Path) ->
             silent = crowd.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             silent.connect(str(socket_of_session))
         assert ask(socket_of_session, GATEWAYS) == [{"error": "8 connections are open already"}]
+
+
+@pytest.mark.parametrize("told", [b"", b'{"gateway": "shop", "told"', b"[]\n", b"7\n", b"SSH-2.0\n"])
+def test_a_server_that_does_not_answer_to_the_end(path: Path, told: bytes) -> None:
+    """It was killed in the middle, or is none: one line, and no list that looks whole."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(told)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        results = [
+            command("wish", "door", "--fps=2", f"--socket={path}"),
+            command("gateways", f"--socket={path}"),
+        ]
+        answering.join(TIMEOUT_S)
+    for result in results:
+        assert (result.returncode, result.stdout) == (1, "")
+        assert re.fullmatch(
+            r"central-server: --socket .*(ended before it had|is no central).*\n", result.stderr
+        )
 
 
 async def test_who_does_not_read_is_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
