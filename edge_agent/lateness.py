@@ -64,6 +64,10 @@ class Lateness:
         """Note that frames can go from now on: what waited before could not be answered."""
         self._waits_since_s = None
 
+    def held_back(self) -> None:
+        """Note that a budget holds the frames back: that nothing is answered is not for want of answers."""
+        self._waits_since_s = None
+
     def answered(self, latency_s: float, server_s: float, *, is_stale: bool) -> None:
         """Note an answer: its time since capture, the server's part of it, and whether nobody has looked."""
         self._waits_since_s = None

@@ -168,6 +168,8 @@ class Lane:
             self.fps,
             limit_bytes_s * USABLE < min(self._uplink.allowance.bytes_s, self.allowance.bytes_s),
         )
+        if self.is_open and not self.window.in_flight and self._uplink.is_over_budget(self, now_s):
+            self._lateness.held_back()
         if self._lateness.judge(carried, now_s):
             self._on_slow(self._lateness.reason)
 

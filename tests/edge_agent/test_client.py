@@ -14,7 +14,7 @@ import trustme
 from camera_ai.control_pb2 import Drain, Wish
 from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 
-from edge_agent import client, connection
+from edge_agent import client, connection, lateness
 from edge_agent.config import CameraConfig, ServerConfig
 from tests.edge_agent.streams import Context, Rig, rig, scripted_server
 from tests.polling import until
@@ -172,6 +172,19 @@ async def test_a_budget_is_kept_and_what_is_sent_is_counted(start_server) -> Non
         stream.configure(replace(door.camera, max_kbit=None))
         door.offer()
         await until(lambda: len(door.results) >= 4, "an answer", 0.8)
+
+
+async def test_a_small_budget_is_no_silence_of_the_server(start_server, monkeypatch) -> None:
+    """A frame in minutes is what was asked for: nothing is slow, and the state does not flutter."""
+    monkeypatch.setattr(lateness, "NO_ANSWER_S", 0.5)
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address, max_kbit=1.0, max_age_ms=500).running() as door:
+        offering = asyncio.create_task(door.offering(image=bytes(10_000)))
+        await until(lambda: door.stream.drops["over budget"] >= 30, "frames that the budget holds back")
+        offering.cancel()
+
+    assert len(door.results) == 1
+    assert door.slow == []
 
 
 async def test_a_server_that_is_not_there_is_told_in_plain_words() -> None:
