@@ -168,6 +168,8 @@ class CameraStream:
 
     async def _one_call(self) -> str:
         """Stream over one call until it ends; gives back why it did."""
+        if not self._connection.is_up:
+            self._refused("")  # by a server that is no longer there
         channel = await self._connection.channel()
         call: Call = channel.stream_stream(wire.DETECT_STREAM)(metadata=wire.build_wanted(self._camera))
         self._call = call

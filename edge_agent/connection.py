@@ -87,6 +87,11 @@ class Connection:
         self._listening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a channel that is connected, as far as is known."""
+        return self._channel is not None
+
     async def channel(self) -> grpc.aio.Channel:
         """Wait for a channel that is connected."""
         async with self._lock:

@@ -75,6 +75,17 @@ async def test_a_refusal_is_told_with_its_reason_and_ends_when_there_is_room(sta
     assert yard.refusals == ["over capacity: 1 of 1 streams", ""]
 
 
+async def test_a_server_that_is_gone_refuses_nobody(start_server) -> None:
+    """Then it is not connected; what it said before no longer holds."""
+    server = start_server("--detector", "simulated:1")
+    async with rig(server.address, labels=("gryphon",)).running() as door:
+        await until(lambda: door.refusals, "the refusal")
+        server.kill()
+        await until(lambda: door.refusals[-1] == "", "the end of the refusal")
+
+    assert door.statuses[-1].startswith("not connected")
+
+
 async def test_labels_and_score_wanted_reach_the_server(start_server) -> None:
     """Objects that were not wanted do not come back; a label that the model does not know is a refusal."""
     server = start_server("--detector", "simulated:1")
