@@ -152,6 +152,33 @@ def test_nothing_of_it_leaves(
     assert unmasked[0] != unmasked[1], "without a mask they differ"
 
 
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_what_happens_inside_sends_no_frame(tmp_path: Path, *, is_masked: bool) -> None:
+    """Not even of cells of the motion gate that a mask covers in part does it open."""
+    width, height, pictures = 1280, 720, 20
+    # Of cells of 8 pixels three columns: their middles, by which the gate leaves cells out, lie outside.
+    left, right = 640, 643
+    wall = np.random.default_rng(1).integers(60, 180, (height, width), np.uint8)
+    path = tmp_path / "strip.mp4"
+    with av.open(str(path), "w") as container:
+        track = container.add_stream("libx264", rate=10, options={"qp": "0", "preset": "ultrafast"})
+        assert isinstance(track, av.VideoStream)
+        track.width, track.height, track.pix_fmt = width, height, "yuv420p"
+        for number in range(pictures):
+            luma = wall.copy()
+            luma[:, left:right] = 255 if number % 2 and number > pictures / 2 else 0
+            picture = picture_of([luma, *np.full((2, height // 2, width // 2), 128, np.uint8)])
+            picture.pts, picture.time_base = number, Fraction(1, 10)
+            container.mux(track.encode(picture))
+        container.mux(track.encode(None))
+    strip = ((left / width, 0.0), (right / width, 0.0), (right / width, 1.0), (left / width, 1.0))
+    masks = (strip,) if is_masked else ()
+    camera = CameraConfig(name="yard", url=str(path), fps=60, motion="on", privacy_masks=masks)
+    sent = len(frames_of(camera, Wanted(fps=60, quality=80)))
+
+    assert (sent < pictures / 2) == is_masked
+
+
 def test_what_lies_beside_it_stays(make_clip: MakeClip) -> None:
     """The region is black; the rest is as it was, in pictures that build on others, too."""
     path = make_clip("walk.mp4", "libx264", pictures=20, g="20")
