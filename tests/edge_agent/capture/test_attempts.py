@@ -50,6 +50,18 @@ def test_one_camera_alone_does_not_wait() -> None:
     assert begun_s[AT_ONCE:] == pytest.approx([0.1 * number for number in range(1, 27)])
 
 
+def test_as_shipped_a_hundred_cameras_take_their_time() -> None:
+    """Four at once and twelve a second: some eight seconds for all of them."""
+    clock = Clock()
+    attempts = Attempts(clock=clock)
+    clock.now_s += 60.0
+    begin_s = clock.now_s
+    for _ in range(100):
+        attempts.turn(Sleeper(clock), was_well=True)
+
+    assert clock.now_s - begin_s == pytest.approx(96 / 12)
+
+
 def all_in_turn(attempts: Attempts, waiting: list[tuple[str, bool]]) -> list[str]:
     """Let threads ask for their turn, one after the other; gives the order in which they get it."""
     order: list[str] = []
