@@ -48,6 +48,22 @@ def test_the_group_may_ask_and_change_and_others_may_not(gateway: Gateway) -> No
         assert f"it is for {GROUP} and the group {GROUP}: use sudo, or be added to the group" in errors
 
 
+def test_a_change_that_the_service_cannot_read_is_not_told_as_made(gateway: Gateway) -> None:
+    """Root may write what is not the service's; doctor says whose the file should be."""
+    gateway.wait_for(lambda: as_somebody(gateway, GROUP, "status", "--json")[1], "a status")
+    gateway.machine.run("chmod", "600", CONFIGURATION)
+    gateway.machine.run("chown", "root", CONFIGURATION)
+    try:
+        said = gateway.agent("set-camera", "door", "--max-kbit", "9000", check=False)
+        found = json.loads(gateway.agent("doctor", "--json", check=False))["findings"]
+    finally:
+        gateway.machine.run("chown", f"{GROUP}:", CONFIGURATION)
+    gateway.agent("set-camera", "door", "--unset", "max-kbit")
+
+    assert said.startswith("edge-agent: it is written, and not in effect: the running agent: ")
+    assert f"sudo chown {GROUP}: {CONFIGURATION}" in [finding["advice"] for finding in found]
+
+
 def test_doctor_knows_the_service(gateway: Gateway) -> None:
     """That it runs, and when it does not, how it is started and where its log is."""
     gateway.wait_for(lambda: as_somebody(gateway, GROUP, "status", "--json")[1], "a status")
