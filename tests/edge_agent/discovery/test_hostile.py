@@ -139,11 +139,11 @@ def test_a_flood_of_answers_to_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one address few are kept, of all of them a bounded number; what is no answer is none."""
     match = Device(host="127.0.0.5").match()
     forged = tuple(
-        envelope(match.replace("127.0.0.5:0", f"198.51.100.{n % 250}:{n + 1}")) for n in range(300)
+        envelope(match.replace("127.0.0.5:0", f"198.51.100.{n % 250}:{n + 1}")) for n in range(100)
     )
     trash = (b"", b"\x00", BOMB, DEEP[:60_000], b"<" * 60_000, envelope(match) + b" " * 20_000)
     with answering(Device(host="127.0.0.5", port=80), raw=trash + forged):
-        found = probe.probe([ASKER], 0.6)
+        found = probe.probe([ASKER], 1.5)
 
     assert [device.service for device in found if device.address == "127.0.0.5"] == [
         "http://127.0.0.5:80/onvif/device_service"
