@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 STOP_TIMEOUT_S = 2.0
 # A change waits so long for the cameras that it ends: most have ended then, and the others do by themselves.
 CHANGE_PATIENCE_S = 0.5
+# How often to see that the server is there, where no camera's stream does.
+CONNECTION_PERIOD_S = 2.0
 
 
 class Agent:
@@ -45,7 +47,7 @@ class Agent:
     ) -> None:
         self.facts: wire.Facts | None = None
         self.uploader: Uploader | None = None
-        self._uploading: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
         self._server = server
         self._on_record = on_record
         # Of the configuration, in its order; those that are disabled too.
@@ -117,9 +119,10 @@ class Agent:
         return self._rounds
 
     def upload(self, spool: Spool, gateway: str) -> None:
-        """Send the spool's records to the server from now on."""
+        """Stay connected, and send the spool's records to the server, from now on."""
         self.uploader = Uploader(self._connection, spool, gateway)
-        self._uploading = asyncio.create_task(self.uploader.run(), name="records")
+        self._beside.append(asyncio.create_task(self.uploader.run(), name="records"))
+        self._beside.append(asyncio.create_task(self._stay_connected(), name="connection"))
 
     async def stop(self) -> None:
         """Stop every camera, then the connection."""
@@ -127,9 +130,9 @@ class Agent:
             runner.stop_soon()
         await _all_ended(self._cameras.values())
         await asyncio.gather(*self._ending, return_exceptions=True)
-        if self._uploading is not None:
-            self._uploading.cancel()
-            await asyncio.gather(self._uploading, return_exceptions=True)
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         await self._connection.close()
 
     def _runner(
@@ -146,6 +149,12 @@ class Agent:
             self._attempts,
             before,
         )
+
+    async def _stay_connected(self) -> None:
+        """Connect again though all cameras are disabled and no record waits: wishes come this way, too."""
+        while True:
+            await self._connection.channel()
+            await asyncio.sleep(CONNECTION_PERIOD_S)
 
     async def _end(self, runners: list[CameraRunner]) -> None:
         if not runners:
