@@ -32,8 +32,8 @@ MAX_NAME_CHARS = 128
 MAX_ECHO_CHARS = 40
 # Kept for as long as the agent watches.
 MAX_CAMERAS_OF_AGENT = 1000
-# So many names at their longest take half of it.
-MAX_WATCH_BYTES = 1 << 20
+# So many of an agent's names, of 64 characters at most, take half of it; it is kept for as long, too.
+MAX_WATCH_BYTES = 128 << 10
 # More objects than anybody can look at are a fault of the detector; the best are answered.
 MAX_OBJECTS = 1000
 # A batch is read as a whole, and in one go.
@@ -221,9 +221,7 @@ def parse_watch_request(data: bytes) -> WatchRequest:
 
     """
     if len(data) > MAX_WATCH_BYTES:
-        raise BadMessageError(
-            f"found a WatchRequest of {len(data)} bytes, expected at most {MAX_WATCH_BYTES}"
-        )
+        raise BadMessageError(f"found a request of {len(data)} bytes, expected at most {MAX_WATCH_BYTES}")
     try:
         message = control_pb2.WatchRequest.FromString(data)
     except DecodeError as error:
