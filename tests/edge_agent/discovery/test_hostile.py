@@ -138,10 +138,8 @@ def test_a_device_that_sends_the_password_back() -> None:
 def test_a_flood_of_answers_to_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one address few are kept, of all of them a bounded number; what is no answer is none."""
     match = Device(host="127.0.0.5").match()
-    forged = tuple(
-        envelope(match.replace("127.0.0.5:0", f"198.51.100.{n % 250}:{n + 1}")) for n in range(100)
-    )
-    trash = (b"", b"\x00", BOMB, DEEP[:60_000], b"<" * 60_000, envelope(match) + b" " * 20_000)
+    forged = tuple(envelope(match.replace("127.0.0.5:0", f"198.51.100.{n % 250}:{n + 1}")) for n in range(40))
+    trash = (b"", b"\x00", BOMB, DEEP[:17_000], b"<" * 17_000, envelope(match) + b" " * 20_000)
     with answering(Device(host="127.0.0.5", port=80), raw=trash + forged):
         found = probe.probe([ASKER], 1.5)
 
@@ -153,7 +151,7 @@ def test_a_flood_of_answers_to_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(device.service.startswith("http://127.0.0.66:") for device in strangers)
     monkeypatch.setattr(probe, "MOST_DEVICES", 2)
     with answering(*(Device(host=f"127.0.0.{n}", port=80) for n in range(10, 20))):
-        assert len(probe.probe([ASKER], 0.3)) == 2
+        assert len(probe.probe([ASKER], 1.0)) == 2
 
 
 @pytest.mark.parametrize(
