@@ -147,3 +147,20 @@ def test_a_new_connection_owes_nothing_to_the_last() -> None:
     clock.arrived(50.0 - LONGEST_DELAY_S / 2, 11.0)
 
     assert clock.captured_s(50.0 - LONGEST_DELAY_S / 2, 11.0) == 11.0
+
+
+@pytest.mark.parametrize("stamped_fps", [14.0, 24.0, 1e6])
+def test_a_camera_that_counts_pictures_is_not_always_late(stamped_fps: float) -> None:
+    """It stamps so many a second and sends twelve: after a while its pictures are fresh."""
+    chance = random.Random(5)
+    packets = [(n / stamped_fps, 70.0 + n / 12 + chance.uniform(0, 0.02)) for n in range(500)]
+
+    assert max(ages(packets)[120:]) < 0.15
+
+
+def test_a_queue_that_grows_and_stays_is_known_to_be_late() -> None:
+    """What grows for some seconds and then no more is the network, and no clock that runs slow."""
+    queues_s = [min(2.0, max(0.0, 0.4 * (n / 10 - 20))) for n in range(300)]
+    packets = [(n / 10, 70.0 + n / 10 + queue_s) for n, queue_s in enumerate(queues_s)]
+
+    assert ages(packets)[:280] == pytest.approx(queues_s[:280], abs=1e-6)
