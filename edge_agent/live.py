@@ -74,7 +74,7 @@ class LiveConfiguration:
         while True:
             await asyncio.sleep(LOOK_PERIOD_S)
             try:
-                marks = await self._files.do(reading.look, self.path)
+                marks = await self._look()
                 is_retry_due = bool(self.error) and time.monotonic() >= self._tried_s + RETRY_PERIOD_S
                 if marks == self._seen and not is_retry_due:
                     pending = None
@@ -88,7 +88,7 @@ class LiveConfiguration:
 
     async def _take(self, *, is_retry: bool = False) -> None:
         # What changes after this look is found by the next one.
-        self._seen = await self._files.do(reading.look, self.path)
+        self._seen = await self._look()
         self._tried_s = time.monotonic()
         try:
             new = await self._files.do(reading.read, self.path, before=self.current)
@@ -99,7 +99,11 @@ class LiveConfiguration:
             raise
         self._tell("")
         self.read_s, self.read_unix_s = time.monotonic(), time.time()
-        self.current = new
+        self.current, self._seen = new, new.marks
+
+    async def _look(self) -> Marks:
+        server = self.current.config.server
+        return await self._files.do(reading.look, self.path, server.ca if server is not None else None)
 
     def _tell(self, problem: str) -> None:
         if problem:

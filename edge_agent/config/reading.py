@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edge_agent.config import AgentConfig
@@ -24,6 +24,7 @@ class Marks:
 
     configuration: FileMark
     secrets: FileMark
+    authorities: FileMark = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class Reading:
     marks: Marks
 
 
-def look(path: Path) -> Marks:
-    """See how the files of a configuration are now."""
-    return Marks(_mark(path), _mark(secrets_path(path)))
+def look(path: Path, ca: str | None = None) -> Marks:
+    """See how the files of a configuration are now, and that of the authorities which it names."""
+    return Marks(_mark(path), _mark(secrets_path(path)), _mark(Path(ca)) if ca is not None else None)
 
 
 def read(path: Path, *, before: Reading | None = None) -> Reading:
@@ -54,7 +55,7 @@ def read(path: Path, *, before: Reading | None = None) -> Reading:
     """
     for _ in range(MOST_ATTEMPTS):
         found = _read_once(path, before)
-        if look(path) == found.marks:
+        if look(path, _ca(found.config)) == found.marks:
             return found
         time.sleep(ATTEMPT_PAUSE_S)
     raise ConfigError(f"{path}: is written again and again")
@@ -70,11 +71,16 @@ def _read_once(path: Path, before: Reading | None) -> Reading:
     assert config.server is not None, "load_to_run demands one"  # noqa: S101
     authorities = None
     if config.server.ca is not None:
+        marks = replace(marks, authorities=_mark(Path(config.server.ca)))
         try:
             authorities = read_authorities(Path(config.server.ca))
         except ValueError as error:
             raise ConfigError(f"server.ca: {error}") from None
     return Reading(config, secrets, authorities, marks)
+
+
+def _ca(config: AgentConfig) -> str | None:
+    return config.server.ca if config.server is not None else None
 
 
 def _mark(path: Path) -> FileMark:

@@ -129,6 +129,19 @@ async def test_what_has_gone_wrong_beside_the_files_is_tried_again(
     await until(lambda: rig.live.current.config.cameras["door"].fps == 3.0, "the change")
 
 
+async def test_authorities_that_are_renewed_take_effect(rig: Rig) -> None:
+    """In the file that is named, with the configuration as it was; once."""
+    authorities = rig.path.with_name("central.pem")
+    first, second = (trustme.CA().cert_pem.bytes() for _ in range(2))
+    authorities.write_bytes(first)
+    await rig.live.change(SetServer({"address": "127.0.0.1:1", "ca": str(authorities)}))
+    authorities.write_bytes(second)
+    await until(lambda: rig.live.current.authorities == second, "the second")
+    await asyncio.sleep(3 * LOOK_PERIOD_S)
+
+    assert [found.authorities for found in rig.applied] == [first, second]
+
+
 async def test_a_pipe_in_the_files_place_is_refused(rig: Rig) -> None:
     """One that nobody writes: told, and what comes in its place is read."""
     text = rig.path.read_text()

@@ -33,7 +33,7 @@ def test_everything_of_a_moment(path: Path) -> None:
     assert found.config.cameras["door"].user == "u"
     assert found.secrets.password("door") == "canary"
     assert found.authorities == path.with_name("ca.pem").read_bytes()
-    assert found.marks == look(path)
+    assert found.marks == look(path, str(path.with_name("ca.pem")))
     assert "canary" not in repr(found)
 
 
