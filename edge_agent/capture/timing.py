@@ -12,7 +12,7 @@ EARLY_SHARE = 10
 LONGEST_DELAY_S = 5.0
 LONGEST_REORDERING_S = 1.0
 PIECE_S = 2.0
-PIECES = 4
+PIECES = 5
 """A distance that grows from each piece of time to the next, so many in a row, is a clock that runs slow."""
 LEAST_DRIFT = 0.01
 """Seconds a second: less is jitter, and a camera's crystal."""
