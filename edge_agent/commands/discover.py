@@ -76,6 +76,8 @@ def discover(
     else:
         _print_table(answers)
         _print_commands(answers, settings.config, user, password_file)
+    if all(answer.problem for answer in answers):
+        raise typer.Exit(1)
 
 
 def _named(text: str) -> "Device":

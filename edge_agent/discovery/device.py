@@ -95,13 +95,23 @@ async def ask(device: Device, credentials: Credentials | None) -> Answer:
     except TimeoutError:
         problem = f"it has not answered everything within {DEVICE_TIMEOUT_S:g} s"
     except (OnvifError, httpx.HTTPError, httpx.InvalidURL) as error:
-        problem = _hidden(one_line(str(error)) or type(error).__name__, credentials)
+        problem = _hidden(_in_words(error), credentials)
     # Anything else that the library makes of a hostile answer: it is one device's.
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         problem = f"its answers cannot be understood ({type(error).__name__})"
     if not streams and not problem:
         problem = "it tells no stream"
     return Answer(device, tuple(streams), problem)
+
+
+def _in_words(error: Exception) -> str:
+    """Say what stood in the way; the library wraps what the transport raised."""
+    cause = error.__cause__ if isinstance(error.__cause__, httpx.HTTPError) else error
+    if isinstance(cause, httpx.ConnectError):
+        return f"it cannot be reached: {one_line(str(cause)) or 'no connection'}"
+    if isinstance(cause, httpx.RemoteProtocolError):
+        return "what answers there does not speak HTTP"
+    return one_line(str(cause)) or f"the connection failed ({type(cause).__name__})"
 
 
 def _refused(credentials: Credentials | None) -> str:

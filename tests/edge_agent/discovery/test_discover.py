@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shlex
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -40,12 +41,12 @@ def with_password(password_file: str) -> tuple[str, ...]:
 
 
 def ask(run_agent: RunAgent, device: Device, *options: str) -> dict[str, Any]:
-    """Ask one device by its address; gives what is shown of it as JSON."""
+    """Ask one device by its address; gives what is shown of it as JSON. The code is 1 when it is a problem."""
     outcome = run_agent("discover", "--host", device.address, "--json", *options)
-    assert outcome.code == 0, outcome.err
     assert PASSWORD not in outcome.out + outcome.err
     (shown,) = json.loads(outcome.out)
     assert isinstance(shown, dict)
+    assert outcome.code == (1 if shown["problem"] else 0), outcome.err
     return shown
 
 
@@ -216,6 +217,16 @@ def test_what_devices_call_themselves(run_agent: RunAgent, start_device: StartDe
     name = shlex.split(command)[4]
     assert name.startswith("a-2j-fake-rm-rf-x")
     assert len(name) <= 64
+
+
+def test_a_host_that_is_no_device(run_agent: RunAgent) -> None:
+    """Is told in words, with the code of a failure."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    outcome = run_agent("discover", "--host", f"127.0.0.1:{port}")
+
+    assert outcome.code == 1
+    assert "it cannot be reached" in outcome.out
 
 
 def test_nobody_there(run_agent: RunAgent) -> None:
