@@ -41,7 +41,7 @@ def with_password(password_file: str) -> tuple[str, ...]:
 
 
 def ask(run_agent: RunAgent, device: Device, *options: str) -> dict[str, Any]:
-    """Ask one device by its address; gives what is shown of it as JSON. The code is 1 when it is a problem."""
+    """Ask one device by its address; gives what is shown of it as JSON. Code 1 says that it is a problem."""
     outcome = run_agent("discover", "--host", device.address, "--json", *options)
     assert PASSWORD not in outcome.out + outcome.err
     (shown,) = json.loads(outcome.out)
