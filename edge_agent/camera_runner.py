@@ -50,6 +50,16 @@ LIVE_KEYS = frozenset(
 )
 # A reason of these is on its way to the next one, or a figure: no record of its own.
 PASSING = frozenset({CameraState.CONNECTING, CameraState.SLOW})
+# What whoever looks for warnings in the log wants to know of.
+TROUBLE = frozenset(
+    {
+        CameraState.OFFLINE,
+        CameraState.STALLED,
+        CameraState.AUTHENTICATION_FAILED,
+        CameraState.REFUSED,
+        CameraState.SLOW,
+    }
+)
 
 
 class CameraRunner:
@@ -274,7 +284,8 @@ class CameraRunner:
         self._on_facts(facts)
 
     def _changed(self, before: CameraStatus, now: CameraStatus) -> None:
-        log.info("camera %s: %s", self.camera.name, now)
+        level = logging.WARNING if now.state in TROUBLE else logging.INFO
+        log.log(level, "camera %s: %s", self.camera.name, now)
         if now.state is not before.state or now.state not in PASSING:
             self._record(now, before)
 

@@ -32,6 +32,20 @@ async def test_cameras_that_are_down_are_looked_after(agent: Agent) -> None:
     await until(lambda: agent.rounds() >= first + 3, "three more rounds")
 
 
+async def test_a_camera_that_is_away_is_a_warning_in_the_log(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that whoever asks the journal for warnings is told of it."""
+
+    def warned() -> set[str]:
+        records = [*caplog.get_records("setup"), *caplog.records]
+        return {
+            record.getMessage().partition(": TCP")[0] for record in records if record.levelname == "WARNING"
+        }
+
+    await until(lambda: {"camera door: offline", "camera yard: offline"} <= warned(), "both are told")
+
+
 async def test_a_camera_that_nobody_looks_after_ends_the_rounds(agent: Agent) -> None:
     """Although the loop goes on, and the other camera is looked after."""
     await until(agent.rounds, "a round")
