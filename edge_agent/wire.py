@@ -21,6 +21,8 @@ DETECT_STREAM = "/camera_ai.ObjectDetection/DetectStream"
 WATCH = "/camera_ai.Control/Watch"
 REPORT_RECORDS = "/camera_ai.Telemetry/ReportRecords"
 
+# Below it nobody could see anything: whatever a server says, frames are not made as small as that.
+LEAST_INPUT_PX = 32
 SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 # The most that an age or a maximum age can say on the wire.
 MAX_AGE_MS = 2**32 - 1
@@ -65,7 +67,9 @@ def parse_facts(metadata: Iterable[tuple[str, str | bytes]]) -> Facts:
 
 def _size(text: str) -> tuple[int, int] | None:
     match = SIZE.fullmatch(text)
-    return (int(match[1]), int(match[2])) if match else None
+    if match is None or min(int(match[1]), int(match[2])) < LEAST_INPUT_PX:
+        return None
+    return int(match[1]), int(match[2])
 
 
 def build_wanted(camera: CameraConfig) -> tuple[tuple[str, str], ...]:
