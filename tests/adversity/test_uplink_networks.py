@@ -1,7 +1,6 @@
 """The whole agent, the whole server, and a network that is cut, thin, or paid by the megabyte."""
 
 import json
-import subprocess
 import time
 from collections import defaultdict
 from datetime import datetime
@@ -11,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Program, script
+from tests.conftest import Program
 from tests.networks import PORT, SERVER_ADDRESS, Networks
 from tests.polling import wait_until
+from tests.records import listed
 
 Line = dict[str, Any]
 
@@ -60,10 +60,8 @@ def captured_unix_s(line: Line) -> float:
 
 def records_of(data: Path) -> dict[str, list[Line]]:
     """Give the camera states that the server keeps, by camera, in the order in which they were put."""
-    command = [script("central-server"), "records", "list", "--data", str(data), "--json", "--limit", "10000"]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     states: dict[str, list[Line]] = defaultdict(list)
-    for line in map(json.loads, output.splitlines()):
+    for line in listed(data):
         if "state" in line:
             states[line["camera"]].append(line)
     return states

@@ -8,14 +8,13 @@ from typing import Any
 
 from tests.conftest import script
 from tests.link import Link
+from tests.records import listed
 from tests.system.conftest import Gateway
 
 
 def records_of(data: Path, camera: str) -> list[dict[str, Any]]:
     """Give a camera's records as `central-server records list` tells them."""
-    command = [script("central-server"), "records", "list", "--data", str(data), "--camera", camera, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return listed(data, "--camera", camera)
 
 
 def states_of(data: Path, camera: str) -> list[str]:

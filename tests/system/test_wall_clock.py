@@ -1,16 +1,15 @@
 """The gateway's clock is set, by an hour, by a year, to 1970: only the times that people read change."""
 
-import json
 import os
-import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartServer, script
+from tests.conftest import StartServer
 from tests.demo_cameras import DemoCameras
+from tests.records import listed
 from tests.system.conftest import Gateway, Record
 
 HOUR, YEAR = timedelta(hours=1), timedelta(days=365)
@@ -48,19 +47,7 @@ def captured(record: Record) -> datetime:
 
 def offline_records(data: Path) -> list[Record]:
     """Give the server's records of the camera that goes."""
-    command = [
-        script("central-server"),
-        "records",
-        "list",
-        "--data",
-        str(data),
-        "--camera",
-        "going",
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    return [record for record in records if record["state"] == "offline"]
+    return [record for record in listed(data, "--camera", "going") if record["state"] == "offline"]
 
 
 def test_the_clock_is_set_while_the_agent_runs(
