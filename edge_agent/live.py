@@ -32,11 +32,22 @@ class LiveConfiguration:
     """
 
     def __init__(
-        self, path: Path, first: Reading, files: FileThread, on_change: Callable[[Reading], Awaitable[None]]
+        self,
+        path: Path,
+        first: Reading,
+        files: FileThread,
+        on_change: Callable[[Reading], Awaitable[None]],
+        kept: Path,
+        error: str = "",
     ) -> None:
+        """Begin with `first`; `kept` is where a copy of what is in effect stays, for a start without it.
+
+        `error` is why `first` is that copy already.
+        """
         self.path = path
         self.current = first
-        self.error = ""
+        self.error = error
+        self._kept = kept
         self.read_s, self.read_unix_s = time.monotonic(), time.time()
         self._files = files
         self._on_change = on_change
@@ -71,6 +82,8 @@ class LiveConfiguration:
     async def follow(self) -> None:
         """Follow the files until cancelled."""
         pending: Marks | None = None
+        if not self.error:
+            await self._keep()
         while True:
             await asyncio.sleep(LOOK_PERIOD_S)
             try:
@@ -100,6 +113,13 @@ class LiveConfiguration:
         self._tell("")
         self.read_s, self.read_unix_s = time.monotonic(), time.time()
         self.current, self._seen = new, new.marks
+        await self._keep()
+
+    async def _keep(self) -> None:
+        try:
+            await self._files.do(reading.keep, self.path, self._kept, self.current.config)
+        except AgentError as error:  # the files hang: there are graver things, and they are told
+            log.debug("no copy of the configuration is kept: %s", error)
 
     async def _look(self) -> Marks:
         server = self.current.config.server

@@ -20,7 +20,7 @@ from edge_agent.config.reading import Reading
 from edge_agent.control.handler import AgentHandler
 from edge_agent.control.place import lock, make_directories
 from edge_agent.control.server import ControlSocket
-from edge_agent.errors import without_text
+from edge_agent.errors import ConfigError, without_text
 from edge_agent.file_thread import FileThread
 from edge_agent.live import LiveConfiguration
 from edge_agent.result import Result
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPOOL_NAME = "spool.db"
+KEPT_NAME = "last-good.toml"
 
 OnResult = Callable[[Result], None]
 
@@ -56,16 +57,35 @@ def run(config_path: Path, results: str | None, table: bool) -> int:
     """
     # Until the event loop takes it over: the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    first = reading.read(config_path)
+    first, error = _first_reading(config_path)
     log_output.begin()
+    if error:
+        log.error("with the configuration that was in use before: %s", error)
     with contextlib.ExitStack() as outputs:
         places = _own_places(config_path, outputs)
         writer = outputs.enter_context(ResultWriter(results)) if results else None
         view = _View(outputs) if table else None
         on_result = writer.write if writer is not None else _nobody
-        asyncio.run(_Run(config_path, first, on_result, view, places).until_stopped())
+        asyncio.run(_Run(config_path, first, on_result, view, places, error).until_stopped())
     _leave_hung_threads()
     return 0
+
+
+def _first_reading(config_path: Path) -> tuple[Reading, str]:
+    """Read the configuration; where that cannot be used, as it was last, and why that is so.
+
+    Raises:
+        ConfigError: it cannot be used, and none was in use before.
+
+    """
+    try:
+        return reading.read(config_path), ""
+    except ConfigError as error:
+        try:
+            # A mistake, or what a power cut left of the file, is no reason to leave the cameras alone.
+            return reading.read_kept(config_path, places_of(config_path).state / KEPT_NAME), str(error)
+        except ConfigError:
+            raise error from None
 
 
 def _own_places(config_path: Path, outputs: contextlib.ExitStack) -> Places | None:
@@ -121,6 +141,7 @@ class _Run:
         on_result: OnResult,
         view: _View | None,
         places: Places | None,
+        error: str,
     ) -> None:
         assert first.config.server is not None, "a reading has one"  # noqa: S101
         self._view = view
@@ -129,9 +150,9 @@ class _Run:
         self._stopping = asyncio.Event()
         self._reloading = asyncio.Event()
         self._files = FileThread()
-        self._live = LiveConfiguration(config_path, first, self._files, self._apply)
         # The disk may be away: then records wait in memory, and go up from there.
         state = places.state if places is not None else places_of(config_path).state
+        self._live = LiveConfiguration(config_path, first, self._files, self._apply, state / KEPT_NAME, error)
         self._spool = Spool.open(state / SPOOL_NAME, first.config.gateway.spool_mb << 20)
         self._agent = Agent(
             first.config.server,

@@ -32,7 +32,9 @@ class Rig:
         self.applied: list[Reading] = []
         self.refusal = ""
         self.files = FileThread()
-        self.live = LiveConfiguration(path, reading.read(path), self.files, self._apply)
+        self.live = LiveConfiguration(
+            path, reading.read(path), self.files, self._apply, path.parent / "kept.toml"
+        )
 
     async def _apply(self, new: Reading) -> None:
         if self.refusal:

@@ -200,6 +200,25 @@ def test_files_that_hang_hold_up_no_camera_and_no_end(running: Gateway) -> None:
     assert time.monotonic() - begun_s < 8.0
 
 
+def test_what_a_power_cut_left_of_the_file_stops_no_camera(running: Gateway) -> None:
+    """The agent starts with what was in use before, says so, and goes over to the file once it is mended."""
+    good = running.config.read_text()
+    kept = running.config.with_name("agent.state") / "last-good.toml"
+    running.wait_for(lambda: kept.exists() and kept.read_text() == good, "a copy is kept")
+    running.kill()
+    running.config.write_text("")
+    running.start()
+    running.wait_for_more(2, "door")
+
+    told = Asked(running).told
+    assert "no central server is set" in told["configuration"]["error"]
+    assert any("no central server is set" in problem for problem in told["problems"])
+    assert any("in use before" in line for line in running.agent.errors)
+
+    running.config.write_text(good)
+    running.wait_for(lambda: not Asked(running).told["configuration"]["error"], "the file is in effect again")
+
+
 def test_without_a_place_of_its_own_it_captures_all_the_same(
     gateway: Gateway, start_server: StartServer, url: str
 ) -> None:

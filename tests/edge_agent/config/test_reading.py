@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from edge_agent.config.change import AddCameras, SetServer, perform
-from edge_agent.config.reading import look, read
+from edge_agent.config.reading import keep, look, read, read_kept
 from edge_agent.config.secrets import secrets_path
 from edge_agent.errors import ConfigError
 
@@ -68,6 +68,34 @@ def test_authorities_that_are_none(path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"server.ca: .*ca\.pem: found no certificate"):
         read(path)
+
+
+def test_what_was_in_use_is_kept_and_read_when_the_file_cannot_be(path: Path, tmp_path: Path) -> None:
+    """With today's passwords, and with what it names meant from the file's own place."""
+    kept = tmp_path / "elsewhere" / "last-good.toml"
+    with pytest.raises(ConfigError, match="no configuration was in use before"):
+        read_kept(path, kept)
+
+    good = read(path)
+    keep(path, kept, good.config)
+    path.write_text("")
+
+    assert read_kept(path, kept).config == good.config
+    assert read_kept(path, kept).secrets.password("door") == good.secrets.password("door")
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_never_in_use_is_not_kept(path: Path, tmp_path: Path) -> None:
+    """A file that is another by now, or can no longer be read; nor is the lack of room an error."""
+    kept = tmp_path / "last-good.toml"
+    good = read(path)
+    path.write_text(path.read_text() + '[cameras.new]\nurl = "rtsp://h/new"\n')
+    keep(path, kept, good.config)
+    path.write_text("nonsense")
+    keep(path, kept, good.config)
+
+    assert not kept.exists()
+    keep(path, Path("/proc/nowhere/kept.toml"), good.config)
 
 
 def test_marks_tell_every_way_to_write(path: Path) -> None:
