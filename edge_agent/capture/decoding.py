@@ -152,6 +152,9 @@ class DecodeChoice:
         if self._is_auto:
             self._least = PictureKind.OTHER
         self._is_unbroken = True
+        self._unbroken_s: float | None = None
+        self.waited_s = 0.0
+        """For how long more than keyframes has been wanted, and the next keyframe waited for."""
 
     @property
     def least(self) -> PictureKind:
@@ -166,9 +169,13 @@ class DecodeChoice:
         if kind is PictureKind.KEYFRAME:
             # One that is decoded alone is gone from the decoder before the next picture comes.
             self._is_unbroken = self._least is not PictureKind.KEYFRAME
-            return True
-        if kind is PictureKind.REFERENCE and self._least is PictureKind.KEYFRAME:
+        elif kind is PictureKind.REFERENCE and self._least is PictureKind.KEYFRAME:
             self._is_unbroken = False
+        if self._unbroken_s is None or self._is_unbroken or self._least is PictureKind.KEYFRAME:
+            self._unbroken_s = at_s
+        self.waited_s = at_s - self._unbroken_s
+        if kind is PictureKind.KEYFRAME:
+            return True
         return self._is_unbroken and kind <= self._least
 
 

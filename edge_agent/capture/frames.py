@@ -25,6 +25,9 @@ from edge_agent.wanted import Wanted
 MOST_DAMAGED_IN_A_ROW = 10
 """Of pictures that stand by themselves, before the camera is said to send none that can be decoded."""
 
+LATE_KEYFRAME_S = 5.0
+"""Beyond this, a camera that sends no keyframe from which more than keyframes could be decoded is said to."""
+
 
 class Timeline(Protocol):
     """When pictures were taken: PresentationClock for what is live, FilePace for what is played."""
@@ -90,7 +93,8 @@ class FrameMaker:
     def waits_for_keyframe(self) -> str | None:
         """Why no frame is made from what comes, or None when frames are."""
         if self._gate.is_open:
-            return None
+            is_late = self._choice.waited_s > LATE_KEYFRAME_S
+            return "keyframes alone were decoded, and the next one is late" if is_late else None
         return "packets were lost or damaged" if self._gate.was_damaged else "none came yet"
 
     def frames(self, source: Source, coded: CodedPicture) -> Iterator[Frame]:

@@ -79,7 +79,29 @@ def test_keyframes_that_stop_coming() -> None:
     """When a keyframe is late, everything is wanted again, from the next keyframe on."""
     choice = DecodeChoice("auto")
     assert sent(choice, "kppp", fps=4, wanted_fps=1, seconds=10).endswith("k...")
-    assert sent(choice, "pppppppkppp", fps=4, wanted_fps=1, seconds=11 / 4, from_s=10) == ".......kppp"
+    assert sent(choice, "ppppppp", fps=4, wanted_fps=1, seconds=7 / 4, from_s=10) == "......."
+    assert 0 < choice.waited_s < 1.75
+    assert sent(choice, "kppp", fps=4, wanted_fps=1, seconds=1, from_s=11.75) == "kppp"
+    assert choice.waited_s == 0.0
+
+
+def test_a_keyframe_that_is_late_is_told(walkers: Path, tmp_path: Path) -> None:
+    """A camera of which no frame can be made is not said to stream."""
+    encode(walkers, tmp_path / "clip.ts", "libx264", {"x264-params": "keyint=250:scenecut=0:bframes=0"}, 120)
+    camera = CameraConfig(name="yard", url=str(tmp_path / "clip.ts"), decode="auto")
+    maker = FrameMaker(camera, FileTimes(), CaptureCounters())
+    with open_source(camera, None, lambda _: None) as source:
+        maker.begin()
+        told = []
+        for number, coded in enumerate(source.pictures()):
+            # As if a keyframe had come each second, until there are none.
+            coded.packet.is_keyframe = number <= 40 and number % 10 == 0
+            maker.wanted = Wanted(fps=1.0, quality=95)
+            list(maker.frames(source, coded))
+            told.append(maker.waits_for_keyframe)
+
+    assert told[:90] == [None] * 90
+    assert "late" in str(told[119])
 
 
 def test_a_stream_that_leaps_begins_anew() -> None:
