@@ -15,7 +15,7 @@ from edge_agent.record import Record
 from edge_agent.result import Result
 from edge_agent.spool.spool import Spool
 from edge_agent.spool.uploader import Uploader
-from edge_agent.uplink import Uplink
+from edge_agent.uplink.turns import Uplink
 from edge_agent.wish import CameraWish, in_words
 
 log = logging.getLogger(__name__)

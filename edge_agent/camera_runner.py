@@ -23,7 +23,7 @@ from edge_agent.record import Motion, Record, StateChange
 from edge_agent.result import Result
 from edge_agent.state import CameraState, CameraStatus
 from edge_agent.state_machine import CameraStateMachine
-from edge_agent.uplink import Uplink
+from edge_agent.uplink.turns import Uplink
 from edge_agent.wanted import Wanted
 from edge_agent.wish import CameraWish, FrameRate, Masks, Viewing
 

@@ -11,14 +11,14 @@ import grpc
 
 from edge_agent import wire
 from edge_agent.backoff import Backoff
-from edge_agent.budget import cost_bytes
 from edge_agent.config import CameraConfig
 from edge_agent.connection import Connection
 from edge_agent.errors import one_line
 from edge_agent.frame import Frame
 from edge_agent.result import Result
-from edge_agent.steps import Step
-from edge_agent.uplink import Lane, Uplink
+from edge_agent.uplink.budget import cost_bytes
+from edge_agent.uplink.steps import Step
+from edge_agent.uplink.turns import Lane, Uplink
 
 log = logging.getLogger(__name__)
 

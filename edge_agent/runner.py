@@ -25,7 +25,7 @@ from edge_agent.file_thread import FileThread
 from edge_agent.live import LiveConfiguration
 from edge_agent.result import Result
 from edge_agent.results import ResultWriter
-from edge_agent.service import Notifier, Service, status_line
+from edge_agent.service.notifying import Notifier, Service, status_line
 from edge_agent.snapshot import ServerStatus, Snapshots
 from edge_agent.spool.spool import Spool
 

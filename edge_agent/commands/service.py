@@ -23,7 +23,7 @@ def install_service(
 ) -> None:
     """Install the agent as a systemd service that starts with the machine; again after each upgrade."""
     from edge_agent.config.file import SYSTEM_PATH, default_path
-    from edge_agent.unit import folders_needed, installed_program, is_temporary, unit_text
+    from edge_agent.service.unit import folders_needed, installed_program, is_temporary, unit_text
 
     if show and remove:
         raise UsageError("--print and --remove are not for the same call")
@@ -35,7 +35,7 @@ def install_service(
         typer.echo(unit_text(program, folders_needed(program)), nl=False)
         return
     _demand_root_and_systemd("--remove" if remove else "")
-    from edge_agent import installation
+    from edge_agent.service import installation
 
     if remove:
         installation.remove(typer.echo)

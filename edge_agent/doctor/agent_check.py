@@ -13,7 +13,7 @@ from edge_agent.config.file import SYSTEM_PATH
 from edge_agent.config.places import places_of
 from edge_agent.config.secrets import OTHERS, secrets_path
 from edge_agent.doctor.finding import Finding, note, ok, problem
-from edge_agent.unit import USER
+from edge_agent.service.unit import USER
 
 SUBJECT = "agent"
 SYSTEMD = Path("/run/systemd/system")

@@ -15,8 +15,8 @@ from edge_agent.config import CameraConfig
 from edge_agent.config.source_url import source_kind
 from edge_agent.doctor.finding import Finding, note, ok, problem
 from edge_agent.doctor.network_check import connect, resolve
-from edge_agent.lateness import NOT_CONNECTED
 from edge_agent.state import CameraState
+from edge_agent.uplink.lateness import NOT_CONNECTED
 
 LONGEST_STAGE_S = 5.0
 LOOK_S = 5.0

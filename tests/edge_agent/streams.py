@@ -13,7 +13,7 @@ from edge_agent.config import CameraConfig, ServerConfig
 from edge_agent.connection import Connection
 from edge_agent.frame import Frame
 from edge_agent.result import Result
-from edge_agent.uplink import Uplink
+from edge_agent.uplink.turns import Uplink
 
 DEADLINE_S = 15.0
 

@@ -14,8 +14,9 @@ import trustme
 from camera_ai.control_pb2 import Drain, Wish
 from camera_ai.detection_pb2 import DetectRequest, DetectResponse
 
-from edge_agent import client, connection, lateness
+from edge_agent import client, connection
 from edge_agent.config import CameraConfig, ServerConfig
+from edge_agent.uplink import lateness
 from tests.edge_agent.streams import Context, Rig, rig, scripted_server
 from tests.polling import until
 

@@ -80,7 +80,7 @@ def test_setting_the_server_keeps_the_file(run_agent: RunAgent, config_path: Pat
         (("::1:50051",), "an IPv6 host stands in brackets"),
         (("127.0.0.1:1", "--tls", "--insecure"), "insecure contradicts tls and ca: choose one"),
         (("central:1", "--ca=/nowhere/ca.pem"), "--ca: /nowhere/ca.pem: No such file or directory"),
-        (("central:1", "--ca=/dev/null"), "--ca: /dev/null: found no certificate, expected a PEM file"),
+        (("central:1", "--ca=/dev/null"), "--ca: /dev/null: a pipe or a device, expected a file"),
         ((), "Missing argument 'HOST:PORT'"),
     ],
 )

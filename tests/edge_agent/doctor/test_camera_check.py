@@ -11,9 +11,9 @@ from edge_agent.config import CameraConfig
 from edge_agent.doctor import camera_check
 from edge_agent.doctor.camera_check import check_camera
 from edge_agent.doctor.finding import Finding
-from edge_agent.lateness import NOT_CONNECTED
 from edge_agent.rtsp.auth import Credentials
 from edge_agent.rtsp.faults import Faults
+from edge_agent.uplink.lateness import NOT_CONNECTED
 from tests.demo_cameras import DemoCameras
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent.steps import LEAST_FPS, LEAST_QUALITY, SHRINKS, Step, StepController, ladder
+from edge_agent.uplink.steps import LEAST_FPS, LEAST_QUALITY, SHRINKS, Step, StepController, ladder
 
 TICK_S = 0.25
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from edge_agent.lateness import Carried, Lateness
-from edge_agent.steps import Step
+from edge_agent.uplink.lateness import Carried, Lateness
+from edge_agent.uplink.steps import Step
 
 WELL = Carried(
     is_connected=True,

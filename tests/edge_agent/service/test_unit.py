@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edge_agent.errors import AgentError
-from edge_agent.unit import SHIPPED_PROGRAM, UNIT, folders_needed, shipped, unit_text
+from edge_agent.service.unit import SHIPPED_PROGRAM, UNIT, folders_needed, shipped, unit_text
 
 COMMAND = "ExecStart={} --config /etc/camera-ai/agent.toml run\n"
 

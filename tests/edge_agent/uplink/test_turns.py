@@ -9,7 +9,7 @@ import pytest
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
 from edge_agent.result import Answer
-from edge_agent.uplink import Lane, Uplink
+from edge_agent.uplink.turns import Lane, Uplink
 from tests.polling import until
 
 CHANNEL = object()

@@ -5,13 +5,13 @@ import math
 import time
 from collections.abc import Callable
 
-from edge_agent.budget import Allowance, Meter, cost_bytes, fair_shares
 from edge_agent.config import CameraConfig
 from edge_agent.frame import Frame
-from edge_agent.lateness import Carried, Lateness
 from edge_agent.result import Answer
-from edge_agent.steps import StepController
-from edge_agent.throughput import Throughput
+from edge_agent.uplink.budget import Allowance, Meter, cost_bytes, fair_shares
+from edge_agent.uplink.lateness import Carried, Lateness
+from edge_agent.uplink.steps import StepController
+from edge_agent.uplink.throughput import Throughput
 from edge_agent.window import Window
 
 # A frame is sent when it is expected to arrive at an age of at most this share of its maximum.

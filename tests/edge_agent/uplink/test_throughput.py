@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent.throughput import OUTAGE_S, Throughput
+from edge_agent.uplink.throughput import OUTAGE_S, Throughput
 
 ROUND_TRIP_S = 0.05
 SERVER_S = 0.02

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_agent.service import Notifier, Service, status_line
+from edge_agent.service.notifying import Notifier, Service, status_line
 from edge_agent.state import CameraState
 
 WATCHDOG_S = 0.2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent.budget import Allowance, Meter, cost_bytes, fair_shares
+from edge_agent.uplink.budget import Allowance, Meter, cost_bytes, fair_shares
 
 SIZES = st.integers(1, 200_000)
 RATES = st.floats(1, 100_000)

@@ -10,7 +10,7 @@ from edge_agent.config.atomic_file import replace_text
 from edge_agent.config.file import load_to_run
 from edge_agent.config.secrets import secrets_path
 from edge_agent.errors import AgentError, ConfigError, one_line
-from edge_agent.unit import UNIT, USER, USER_FILE, shipped
+from edge_agent.service.unit import UNIT, USER, USER_FILE, shipped
 
 UNIT_PATH = Path("/etc/systemd/system") / UNIT
 DROP_INS = Path(f"{UNIT_PATH}.d")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from edge_agent.steps import Step
+from edge_agent.uplink.steps import Step
 
 # How long there must have been trouble, or none, before it is told.
 BEGIN_S = 3.0

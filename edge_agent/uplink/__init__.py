@@ -1,0 +1,1 @@
+"""The one uplink of all cameras: how much it carries, whose frame goes next, and how the frames give way."""
