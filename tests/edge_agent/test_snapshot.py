@@ -8,7 +8,9 @@ import pytest
 from edge_agent.snapshot import since
 
 
-@pytest.mark.parametrize("told_unix_s", [1000.0, time.time() - 3600.0, time.time() + 86_400.0])
+@pytest.mark.parametrize(
+    "told_unix_s", [1000.0, time.time() - 3600.0, time.time() + 86_400.0], ids=["1970", "slow", "fast"]
+)
 def test_since_is_told_by_the_clock_as_it_is_now(told_unix_s: float) -> None:
     """A clock that stood in 1970, or was an hour off, when it happened, and was set since."""
     expected_unix_s = time.time() - 60.0
