@@ -20,8 +20,10 @@ pytest_plugins = ["tests.disks", "tests.gstreamer.plugin"]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# What starts the tests may have it ignored (nohup), and programs inherit that.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# What starts the tests may have these ignored (nohup, a shell's background), and programs inherit that.
+for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 ROOT = Path(__file__).parent.parent
 START_TIMEOUT_S = 30.0
