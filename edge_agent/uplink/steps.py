@@ -84,11 +84,6 @@ class StepController:
         """The present step."""
         return self._ladder[self._at]
 
-    @property
-    def gives_way(self) -> bool:
-        """Whether the frames are less than what is wanted."""
-        return self._at > 0
-
     def want(self, quality: int, fps: float) -> None:
         """Take another wanted quality and rate; the step stays about where it is."""
         if (quality, fps) != (self.quality, self._fps):
